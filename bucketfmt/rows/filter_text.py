@@ -136,6 +136,8 @@ class _Parser:
         match = bare.match(self._text, self._at)
         if match is None:
             raise self._error("a value")
+        if match[1][0] in "'\"":
+            raise self._error("a quote at the end of a text that begins with one")
         self._at = match.end()
         return _Bare(match[1])
 
@@ -180,6 +182,10 @@ def _typed(value: str, column: str, kind: pa.DataType) -> Any:
             plain = str(value)
     if plain is None:
         return None
+    if isinstance(plain, bool) and not pa.types.is_boolean(kind):
+        raise ValueError(f"the filter compares {column}, which is {kind}, with {value}")
+    if pa.types.is_decimal(kind):
+        plain = str(value)  # by its digits: a double has others
     try:
         return pa.scalar(plain).cast(kind).as_py()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:

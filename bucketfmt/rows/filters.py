@@ -145,7 +145,9 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
     for group in groups:
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise TypeError(f"filter is a list of (column, operator, value), and {group!r} is not")
-    alternatives = tuple(tuple(_parse_predicate(part) for part in group) for group in groups)
+    alternatives = tuple(
+        tuple(_of_decimals(_parse_predicate(part), schema) for part in group) for group in groups
+    )
     if not alternatives or not all(alternatives):
         raise ValueError("an empty filter; pass None to keep all rows")
     try:
@@ -177,6 +179,37 @@ def _parse_predicate(part: Any) -> Predicate:
             raise ValueError(f"{column} {operator} needs a list of values, not {value!r}")
         return Predicate(column, operator, tuple(_plain(item) for item in value))
     return Predicate(column, _OPERATORS[operator], _plain(value))
+
+
+def _of_decimals(part: Predicate, schema: pa.Schema | None) -> Predicate:
+    """Return a condition on a decimal column with decimals for numbers.
+
+    In a list Arrow rounds numbers to the digits of the column, so that 1.005 would find 1.00, and a
+    whole number it compares with no decimal. A number that no value of the column equals is left
+    out of a list.
+    """
+    position = -1 if schema is None else schema.get_field_index(part.column)
+    if schema is None or position < 0 or not pa.types.is_decimal(schema.field(position).type):
+        return part
+    kind = schema.field(position).type
+    if part.operator in _COMPARISONS:
+        value = Decimal(part.value) if _is_whole(part.value) else part.value
+        return Predicate(part.column, part.operator, value)
+    values = []
+    for value in part.value:
+        if not isinstance(value, float | Decimal) and not _is_whole(value):
+            values.append(value)
+            continue
+        try:
+            exact = pa.scalar(Decimal(str(value)), kind).as_py()
+        except (pa.ArrowException, ValueError):
+            continue
+        values.append(exact)
+    return Predicate(part.column, part.operator, tuple(values))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _plain(value: Any) -> Any:

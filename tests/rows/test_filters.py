@@ -326,3 +326,27 @@ def test_filter_is_a_value_of_its_parts() -> None:
     wanted = parse_filter([("a", "=", 1)])
     assert isinstance(wanted, Filter)
     assert isinstance(wanted.expression, pc.Expression)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "found"),
+    [
+        ("=", 1, ["1.00"]),
+        (">=", 1, ["1.00", "1.01"]),
+        ("=", 1.005, []),
+        ("<", Decimal("1.005"), ["1.00"]),
+        ("in", [1.005], []),  # Arrow would round to 1.00
+        ("in", [1.005, 1.01, 10**30], ["1.01"]),
+        ("in", [Decimal("1.010"), 1], ["1.00", "1.01"]),
+        ("in", [None], [None]),
+        ("not in", [1.005, None], ["1.00", "1.01"]),
+        ("not in", [float("nan")], ["1.00", "1.01", None]),
+    ],
+)
+def test_numbers_are_compared_with_decimals_by_value(
+    operator: str, value: object, found: list[str | None]
+) -> None:
+    values = pa.array([Decimal("1.00"), Decimal("1.01"), None], pa.decimal128(8, 2))
+    rows = pa.table({"d": values})
+    kept = parse_filter([("d", operator, value)], rows.schema).apply(rows)["d"].to_pylist()
+    assert [each if each is None else str(each) for each in kept] == found

@@ -36,7 +36,7 @@ def check_own_column(name: str, kind: pa.DataType) -> None:
     Raises:
         SchemaError: the column is one of Hudi's columns, or marks deleted rows and is not bool.
     """
-    if name in (*META_COLUMNS, OPERATION):
+    if name.lower() in (*META_COLUMNS, OPERATION):  # Spark ignores case
         raise SchemaError(f"the column {name} is Hudi's own; leave it out")
     if name == IS_DELETED and not pa.types.is_boolean(kind):
         raise SchemaError(

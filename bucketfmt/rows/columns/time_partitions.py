@@ -172,7 +172,7 @@ class TimePartitions:
         known = ", ".join(form.pattern for form in self.input_formats)
         raise SchemaError(
             f"column {name}: {text[:60]!r} is not a time in the format {known}, in a "
-            "known time zone"
+            f"known time zone; where the text states none, set {_PREFIXES[0]}input.timezone"
         )
 
 

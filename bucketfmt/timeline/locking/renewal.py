@@ -36,7 +36,11 @@ class Renewal:
         self._stopped = threading.Event()
         # A daemon: a process that ends without stopping it must not be kept alive by it.
         self._thread = threading.Thread(target=self._run, name="bucketfmt-renewal", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # interrupted while the thread began: nobody could stop it later
+            self._stopped.set()
+            raise
 
     def stop(self) -> None:
         """Return when no call is under way and none will follow."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from bucketfmt.errors import ConflictError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
@@ -165,8 +166,23 @@ class LockedTable:
         self.config = load_config(self.store, self.limits)
         return self.config
 
+    def check_held(self) -> None:
+        """Raise unless the lock is held: before something goes that its next owner may use.
+
+        Raises:
+            ConflictError: the lock was lost.
+            StorageError: the store failed, so that nobody knows.
+        """
+        if not self.lock.may_publish():
+            raise ConflictError(
+                "the table lock was lost: this process stood still for longer than its lease. The "
+                "next writer ends, or takes back, what was begun; reload the table and begin "
+                "again, with longer leases if it recurs"
+            )
+
     def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
         """As `WritableTable.prepare_removal`; the metadata table may be gone then."""
+        self.check_held()
         self._prepare_removal(requested_time, is_completed=is_completed)
         if self.config.metadata_partitions:
             self.load_config()

@@ -10,16 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import TracebackType
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
+from bucketfmt.format.names.instants import find_instant_file
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
+from bucketfmt.snapshot.overtaken import find_what_may_be_archived
 from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
 from bucketfmt.write.commit.receipts import (
     Receipt,
@@ -30,7 +34,7 @@ from bucketfmt.write.commit.receipts import (
 )
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["PendingInstant", "StartedWork"]
+__all__ = ["PendingInstant", "StartedWork", "file_names_of"]
 
 _Self = TypeVar("_Self", bound="StartedWork")
 
@@ -140,6 +144,43 @@ class PendingInstant:
         reports = self._reports
         return table.publish(self._instant, metadata, self.heartbeat, reports, is_blind=is_blind)
 
+    def is_built_on(
+        self,
+        before: Timeline,
+        now: Timeline,
+        config: TableConfig,
+        files: Collection[str],
+        *,
+        by_instant: bool,
+    ) -> bool:
+        """Whether what came onto the timeline since names this instant, or one of its files.
+
+        Args:
+            before: The timeline before the instant was published.
+            now: The timeline.
+            config: The table's properties.
+            files: The names of its files.
+            by_instant: Whether the instant itself counts. That of a compaction is named by writes
+                that began while it was pending.
+        """
+        if find_what_may_be_archived(before, now) is not None:
+            return True  # it may have been archived
+        known = {instant.file_name for instant in before.instants}
+        for entry in self.table.store.list(config.timeline_path):
+            file = find_instant_file(entry.name, config.timeline_layout)
+            if file is None or entry.name in known or file.requested_time == self.instant:
+                continue
+            if file.action == "rollback":  # of this instant, which it then does not stand on
+                continue
+            names = [self.instant] if by_instant else []
+            # Until version 6 a deltacommit lists the log files of its slice, pending ones too.
+            if file.action != "deltacommit" or not by_instant:
+                names += files
+            data = self.table.store.read(entry.path, self.table.limits.timeline_file_bytes_max)
+            if any(name and name.encode() in data for name in names):
+                return True
+        return False
+
     def end(self) -> None:
         """Delete what nobody needs once the instant is completed."""
 
@@ -178,3 +219,9 @@ class StartedWork(ABC):
     @abstractmethod
     def _leave(self, error: BaseException | None) -> None:
         """End this process's part, unless `publish` did; `error` is what the body raised."""
+
+
+def file_names_of(metadata: CommitMetadata) -> list[str]:
+    """Return the names of the files that a commit has written."""
+    stats = chain.from_iterable(metadata.partition_to_write_stats.values())
+    return [(stat.path or "").rpartition("/")[2] for stat in stats]

@@ -24,7 +24,7 @@ from bucketfmt.errors import (
     NotFoundError,
     StorageError,
 )
-from bucketfmt.format.names.instants import State, find_instant_file, format_instant_file_name
+from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -47,7 +47,7 @@ from bucketfmt.write.commit.conflicts import (
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import WritableTable
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant
+from bucketfmt.write.commit.started_work import PendingInstant, file_names_of
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
@@ -213,7 +213,10 @@ class Transaction(PendingInstant):
                 conflict = self._find_late_conflict(before, now, metadata, basis, may_overlap)
                 if conflict is None:
                     return done
-                if self._is_built_on(before, now, metadata) or not lock.holds():
+                files = file_names_of(metadata)
+                if self.is_built_on(before, now, config, files, by_instant=True):
+                    raise lost
+                if not lock.holds():
                     raise lost
                 store.delete(join_path(config.timeline_path, done.file_name))
                 raise conflict
@@ -263,26 +266,6 @@ class Transaction(PendingInstant):
             f"another writer changed the columns while {self.instant} was published. Nothing is "
             "published; reload the table and retry"
         )
-
-    def _is_built_on(self, before: Timeline, now: Timeline, metadata: CommitMetadata) -> bool:
-        """Whether what came onto the timeline since names this commit, or one of its files."""
-        store, config = self.table.store, self.config
-        if find_what_may_be_archived(before, now) is not None:
-            return True  # it may have been archived
-        files = [(stat.path or "").rpartition("/")[2] for stat in _stats_of(metadata)]
-        known = {instant.file_name for instant in before.instants}
-        for entry in store.list(config.timeline_path):
-            file = find_instant_file(entry.name, config.timeline_layout)
-            if file is None or entry.name in known or file.requested_time == self.instant:
-                continue
-            if file.action == "rollback":  # of this commit, which it then does not stand on
-                continue
-            # Until version 6 a deltacommit lists the log files of its slice, pending ones too.
-            names = [self.instant] if file.action == "deltacommit" else [self.instant, *files]
-            data = store.read(entry.path, self.table.limits.timeline_file_bytes_max)
-            if any(name and name.encode() in data for name in names):
-                return True
-        return False
 
     def _without_conflicts(
         self,
@@ -381,12 +364,15 @@ class Transaction(PendingInstant):
         """Leave nothing, if this process goes on and knows that nothing was published."""
         is_known = isinstance(error, BucketfmtError) and not isinstance(error, CommitUnknownError)
         may_act = isinstance(error, Exception | KeyboardInterrupt) and self.is_own
-        if self._is_ended or (self._is_tried and not is_known) or not may_act:
+        if self._is_ended:
+            self.heartbeat.abandon()  # its end may have been interrupted
             return
+        is_unknown = self._is_tried and not is_known
         may_act_late = _may_act_late(error) and not self.table.store.failures_are_final
-        if may_act_late or self._has_put_index:
+        if is_unknown or not may_act or may_act_late or self._has_put_index:
             # A file may turn up that was deleted before it was there. The next writer deletes
-            # it, once the heartbeat has expired; and files of the index, with the lock.
+            # it, once the heartbeat has expired; and files of the index, with the lock. What was
+            # interrupted while it was published may be there, and is the next writer's likewise.
             self.heartbeat.abandon()
             self._is_ended = True
             return

@@ -14,7 +14,13 @@ from datetime import datetime, timezone
 from functools import partial
 from itertools import chain
 
-from bucketfmt.errors import CorruptError, TableNotFoundError, UnsupportedError
+from bucketfmt.errors import (
+    ConflictError,
+    CorruptError,
+    LockLostError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from bucketfmt.format.metadata.index_definitions import (
     IndexDefinition,
     encode_index_definitions,
@@ -109,6 +115,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     if "files" in wanted and "files" not in listed:
         # A process that died while it removed the metadata table has left instants of it, and not
         # others: what it lacks would be missing in the new one.
+        table.check_held()
         table.store.delete_tree(METADATA_TABLE)
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
@@ -118,6 +125,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     for name in made:
         if name not in wanted:
             continue
+        table.check_held()
         table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
         _put_partition(table, name, contents)
         _put_definition(table, name, contents)
@@ -166,6 +174,8 @@ def drop_partitions(
     if "column_stats" in gone:
         gone.add("partition_stats")  # is worked out from it
     expressions = [name for name in gone if is_expression_index(name)]
+    if gone:
+        table.check_held()
     if expressions:
         forget_definitions(table, expressions)  # first: after a crash amid this, they are listed
     if "files" in gone:
@@ -174,6 +184,7 @@ def drop_partitions(
     elif gone:
         folders = [check_relative_path(join_path(METADATA_TABLE, n), table.limits) for n in gone]
         _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
+        table.check_held()
         for folder in folders:
             table.store.delete_tree(folder)
 
@@ -225,6 +236,7 @@ def _list(
         finished: Partitions that are made now, or are to be no more.
         unfinished: Partitions that are to be made anew.
     """
+    table.check_held()
 
     def changed(properties: Mapping[str, str]) -> Mapping[str, str]:
         known = [name.strip() for name in properties.get(METADATA_PARTITIONS, "").split(",")]
@@ -297,14 +309,14 @@ def _put_partition(table: LockedTable, name: str, contents: TableContents) -> No
 
     def put(file_id: str) -> WriteStat | None:
         log = LogFileName(file_id, time, 1, INITIAL_WRITE_TOKEN)
-        below.store.replace(join_path(name, str(log)), encode_initial_block(time))
+        _put_new(below, join_path(name, str(log)), encode_initial_block(time))
         own = groups[file_id]
         if own is None:
             return None
         created_ms = int(table.machine.now() * 1000)
         data = encode_metadata_base_file(own.entries, schema, created_ms=created_ms)
         path = join_path(name, str(BaseFileName(file_id, UNKNOWN_WRITE_TOKEN, time, "hfile")))
-        below.store.replace(path, data)
+        _put_new(below, path, data)
         return WriteStat(
             file_id=file_id,
             path=path,
@@ -322,7 +334,28 @@ def _put_partition(table: LockedTable, name: str, contents: TableContents) -> No
     metadata = CommitMetadata(
         partition_to_write_stats={name: written} if written else {}, operation_type=_BULK_INSERT
     )
-    below.publish(instant, metadata)
+    try:
+        below.publish(instant, metadata)
+    except LockLostError as lost:
+        # The next owner of the lock makes the partition under the same instant.
+        if lost.path is not None:
+            below.store.delete(lost.path)
+        raise ConflictError(
+            f"the table lock was lost while {name} of the metadata table was made, which is taken "
+            "back; begin again, with longer leases if it recurs"
+        ) from lost
+
+
+def _put_new(below: LockedTable, path: str, data: bytes) -> None:
+    """Create a file of a partition that is being made; its name is the same whoever makes it.
+
+    Raises:
+        ConflictError: another writer has made it, since the lock was lost.
+        StorageError: the store failed.
+    """
+    if not below.store.put_if_absent(path, data):
+        below.check_held()
+        raise ConflictError("another writer makes the partition too; begin again", path=path)
 
 
 def _record_groups(count: int, is_partitioned: bool) -> int:
@@ -385,5 +418,6 @@ def _put_definitions(
     table: LockedTable, path: str, definitions: Mapping[str, IndexDefinition]
 ) -> None:
     """Replace the definitions of indexes: those that Hudi cannot read, it takes for none."""
+    table.check_held()
     table.store.delete(checksum_path(path))
     table.store.replace(path, encode_index_definitions(definitions))

@@ -18,8 +18,10 @@ from contextlib import ExitStack
 from functools import partial
 
 from bucketfmt.errors import (
+    BucketfmtError,
     CommitUnknownError,
     ConflictError,
+    LockLostError,
 )
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import (
@@ -49,7 +51,7 @@ from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
+from bucketfmt.write.commit.started_work import PendingInstant, StartedWork, file_names_of
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.row_report import load_reporter
@@ -371,14 +373,49 @@ class StartedCompaction(StartedWork):
             self._pending.table.store,
             partial(self._pending.delete_other_files, written),
         )
+        lost = None
         with ExitStack() as ending:
             deleted = ending.enter_context(beside(store, others))
             with self._pending.table.locked() as table:
-                metadata = _metadata_of(self._now(table.timeline), written)
+                timeline = table.timeline
+                metadata = _metadata_of(self._now(timeline), written)
                 deleted()
-                done = self._pending.complete(table, metadata)
-                ending.enter_context(beside(store, self._pending.end))  # while the lock is released
+                try:
+                    done = self._pending.complete(table, metadata)
+                except LockLostError as error:
+                    lost = error
+                else:
+                    ending.enter_context(beside(store, self._pending.end))  # as it is released
+        if lost is not None:
+            self._take_back(lost, timeline, metadata)
         return result_of(done, metadata)
+
+    def _take_back(self, lost: LockLostError, before: Timeline, metadata: CommitMetadata) -> None:
+        """Delete the completed file, which appeared once the lock was lost.
+
+        Others may have rolled the compaction back meanwhile, and deleted its files, or executed it.
+        It is pending again, where it was not rolled back.
+
+        Raises:
+            ConflictError: nothing is published any more.
+            LockLostError: others have built on it, or the lock cannot be acquired.
+        """
+        pending = self._pending
+        try:
+            with pending.table.locks.taken():
+                table, state = pending.table, self._began.state
+                now, files = table.list_timeline(state.config), file_names_of(metadata)
+                if lost.path is None or pending.is_built_on(
+                    before, now, state.config, files, by_instant=False
+                ):
+                    raise lost
+                table.store.delete(lost.path)
+        except BucketfmtError as error:
+            raise lost from (None if error is lost else error)
+        raise ConflictError(
+            f"the table lock was lost before compaction {pending.instant} was published, and "
+            "others may have taken it back, or executed it. Nothing is published; compact again"
+        )
 
     def _now(self, timeline: Timeline) -> Snapshot:
         """Return a snapshot with the commits, and so the columns, of now."""
@@ -391,8 +428,10 @@ class StartedCompaction(StartedWork):
         self._pending.leave_to_others()
 
     def _leave(self, error: BaseException | None) -> None:
-        # While it may be published yet, nobody may begin it again.
-        if not isinstance(error, CommitUnknownError):
+        # While it may be published yet, nobody may begin it again: its heartbeat expires later.
+        if isinstance(error, CommitUnknownError):
+            self._pending.heartbeat.abandon()
+        else:
             self.abandon()
 
 

@@ -141,6 +141,7 @@ class Rollbacks:
             self.table.prepare_removal(target.commit_time, is_completed=True)
         # Hudi leaves a ring marked as committed behind, whose file groups are gone.
         ringed = self._find_ringed(planned)
+        self.table.check_held()
         for path in ringed:
             delete_ring_markers(self._store, path, target.commit_time)
         for file in own:
@@ -152,6 +153,7 @@ class Rollbacks:
             take_back_index(self.table, target.commit_time)
         for path in ringed:
             delete_ring(self._store, path, target.commit_time)
+        self.table.check_held()
         for path, name in planned.files:
             self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned, is_done=not own)

@@ -30,21 +30,42 @@ def row(key: str, value: int, partition: str = "p") -> pa.Table:
     return pa.table({"id": [key], "p": [partition], "v": [value]}, SCHEMA)
 
 
-class PausedStore(RecordingStore):
-    """Stands still before the first file that completes an instant is put."""
+def completes(path: str) -> bool:
+    """Whether a file completes an instant of a table, or of its metadata table."""
+    folder, _, name = path.rpartition("/")
+    layout = 2 if folder.endswith("timeline") else 1
+    file = find_instant_file(name, layout) if folder.startswith(".hoodie") else None
+    return file is not None and file.state is State.COMPLETED
 
-    def __init__(self, store: Store, meanwhile: Callable[[], object]) -> None:
+
+class PausedStore(RecordingStore):
+    """Stands still before the first of some files is put, or deleted.
+
+    By default the first file that completes an instant.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        meanwhile: Callable[[], object],
+        before: Callable[[str], bool] = completes,
+    ) -> None:
         super().__init__(store)
         self._meanwhile: Callable[[], object] | None = meanwhile
+        self._before = before
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        folder, _, name = path.rpartition("/")
-        layout = 2 if folder.endswith("timeline") else 1
-        file = find_instant_file(name, layout) if folder.startswith(".hoodie") else None
-        if file is not None and file.state is State.COMPLETED and self._meanwhile is not None:
+        self._pause(path)
+        return super().put_if_absent(path, data)
+
+    def delete(self, path: str) -> None:
+        self._pause(path)
+        super().delete(path)
+
+    def _pause(self, path: str) -> None:
+        if self._meanwhile is not None and self._before(path):
             meanwhile, self._meanwhile = self._meanwhile, None
             meanwhile()
-        return super().put_if_absent(path, data)
 
 
 class Trial:
@@ -63,12 +84,17 @@ class Trial:
         writer = bf.WriterConfig(machine=machine, **options)
         return bf.Table(store or self.files, config, DEFAULT_LIMITS, None, writer)
 
-    def paused(self, pause_s: float, meanwhile: Callable[[], object]) -> PausedStore:
+    def paused(
+        self,
+        pause_s: float,
+        meanwhile: Callable[[], object],
+        before: Callable[[str], bool] = completes,
+    ) -> PausedStore:
         def stand_still() -> None:
             self.clock.sleep(pause_s)
             meanwhile()
 
-        return PausedStore(self.files, stand_still)
+        return PausedStore(self.files, stand_still, before)
 
     def check(self, expected: dict[str, int], *, and_maybe: str = "") -> None:
         """The table has these rows, a full check finds nothing, and later writes go on."""
@@ -160,7 +186,7 @@ def test_a_late_commit_that_others_stand_on_stays_and_its_writer_is_told(
     store = trial.paused(LEASE_ENDS_S, lambda: trial.open().upsert(row("b", 2)))
     late = trial.open(store)
     monkeypatch.setattr(
-        "bucketfmt.write.commit.transaction.Transaction._is_built_on", lambda *_: True
+        "bucketfmt.write.commit.transaction.Transaction.is_built_on", lambda *_, **__: True
     )
     with pytest.raises(bf.LockLostError, match="write the rows that are missing"):
         late.upsert(row("a", 1))
@@ -203,3 +229,101 @@ def test_whoever_dies_while_taking_back_leaves_that_to_the_next(
             trial.check({**BEFORE, "b": 2}, and_maybe="a")
         if faulty.struck is None:
             return
+
+
+def _roll_back_pending(table: bf.Table) -> None:
+    for instant in table.timeline.pending.instants:
+        table.rollback(instant.requested_time)
+
+
+OTHERS: dict[str, Callable[[bf.Table], object]] = {
+    "executes it": lambda table: table.compact(),
+    "takes it back": _roll_back_pending,
+    "writes": lambda table: table.upsert(row("b", 2)),
+    "makes the metadata table anew": lambda table: table.metadata_table.rebuild(),
+}
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_late_compaction_is_taken_back(tmp_path: Path, version: int, other: str) -> None:
+    """Its file would name base files that are not there, or come second."""
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        writer=bf.WriterConfig(services=None),
+    )
+    table.metadata_table.init("files", "record_index")
+    for value in range(2):
+        table.upsert(row("x", value))
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+
+    def is_compaction(path: str) -> bool:
+        return path.endswith(".commit") and ".hoodie/metadata" not in path
+
+    def act() -> None:
+        OTHERS[other](trial.open(services=None))
+
+    late = trial.open(trial.paused(HEARTBEAT_ENDS_S, act, is_compaction), services=None)
+    with pytest.raises(bf.ConflictError):
+        late.compact()
+    expected = {"x": 1, "b": 2} if other == "writes" else {"x": 1}
+    trial.check(expected)
+    assert trial.open().lookup(["x"]).to_pylist() == row("x", 1).to_pylist()
+
+
+@pytest.fixture(scope="module", params=[6, 9])
+def indexed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> MemoryStore:
+    """The files of a table that is located by a record index."""
+    path: Path = tmp_path_factory.mktemp("indexed") / "t"
+    table = bf.create(
+        str(path),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.RecordIndex(),
+        table_version=request.param,
+        writer=bf.WriterConfig(services=None),
+    )
+    for key, value in (("x", 0), ("y", 1), ("late", 2)):
+        table.upsert(row(key, value))
+    return MemoryStore.of_folder(path)
+
+
+def test_a_rollback_that_lost_its_lock_takes_nothing_back(indexed: MemoryStore) -> None:
+    """Another write came before its plan: the plan is withdrawn, and the index keeps the keys."""
+    trial = Trial(indexed)
+    store = trial.paused(
+        LEASE_ENDS_S,
+        lambda: trial.open().upsert(row("b", 3)),
+        lambda path: path.endswith(".rollback.requested"),
+    )
+    with pytest.raises(bf.ConflictError, match="lock was lost"):
+        trial.open(store).rollback()
+    trial.check({"x": 0, "y": 1, "late": 2, "b": 3})
+    assert trial.open().lookup(["late"]).to_pylist() == row("late", 2).to_pylist()
+
+
+@pytest.mark.parametrize("before", ["hoodie.properties.backup", "index.json", ".inflight"])
+def test_a_rebuild_that_lost_its_lock_leaves_the_next_one_alone(
+    indexed: MemoryStore, before: str
+) -> None:
+    trial = Trial(indexed)
+    if before == "index.json" and trial.open().config.table_version < 8:
+        before = ".requested"  # indexes have no definitions
+    store = trial.paused(
+        LEASE_ENDS_S, lambda: trial.open().upsert(row("b", 3)), lambda path: before in path
+    )
+    with pytest.raises(bf.ConflictError, match=r"lock|made|created"):
+        trial.open(store).metadata_table.rebuild("record_index")
+    trial.check({"x": 0, "y": 1, "late": 2, "b": 3})
+    for key, value in (("late", 2), ("b", 3)):
+        assert trial.open().lookup([key]).to_pylist() == row(key, value).to_pylist()

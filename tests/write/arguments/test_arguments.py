@@ -142,6 +142,13 @@ REFUSED_WRITES: dict[str, tuple[Call, type[Exception], str]] = {
         bf.SchemaError,
         "_hoodie_operation is Hudi's own",
     ),
+    "Hudi's column in capitals": (
+        lambda t: t.upsert(
+            rows([1], ts=2).append_column("_HOODIE_FILE_NAME", pa.array(["x"])), evolve=True
+        ),
+        bf.SchemaError,
+        "_HOODIE_FILE_NAME is Hudi's own",
+    ),
     "deletes that are text": (
         lambda t: t.upsert(
             rows([1], ts=2).append_column("_hoodie_is_deleted", pa.array(["true"])), evolve=True
