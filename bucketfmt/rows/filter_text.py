@@ -188,7 +188,7 @@ def _typed(value: str, column: str, kind: pa.DataType) -> Any:
         plain = str(value)  # by its digits: a double has others
     try:
         return pa.scalar(plain).cast(kind).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, OverflowError) as error:
         raise ValueError(f"the filter compares {column}, which is {kind}: {error}") from error
 
 

@@ -236,14 +236,15 @@ def _list(
         finished: Partitions that are made now, or are to be no more.
         unfinished: Partitions that are to be made anew.
     """
-    table.check_held()
 
     def changed(properties: Mapping[str, str]) -> Mapping[str, str]:
         known = [name.strip() for name in properties.get(METADATA_PARTITIONS, "").split(",")]
         begun = {*table.config.metadata_partitions_unfinished} - {*finished} | {*unfinished}
         return with_partitions(properties, change([name for name in known if name]), begun)
 
-    change_properties(table.store, table.limits, table.machine.now(), changed)
+    now = table.machine.now()
+    change_properties(table.store, table.limits, now, changed, table.check_held)
+    table.check_held()  # what is listed may be gone, and is not acknowledged
     table.load_config()
 
 
