@@ -109,6 +109,8 @@ def test_a_type_widens_with_consent(table: bf.Table, name: str) -> None:
     refused(table, rows, f"column {column}: the value .* pass evolve=True, which may make")
     fits = given((column, kind), id="c", **{column: 7})
     assert table.upsert(fits).schema_changes == ()
+    if pa.types.is_decimal(wider) and table.config.table_type == "MERGE_ON_READ":
+        table.compact()  # Hudi would read the row that is logged as another value
     result = table.upsert(rows, evolve=True)
     assert result.schema_changes == (f"{column}: {SCHEMA.field(column).type} became {wider}",)
     expected = [ROW, {**ROW, "id": "b", column: value}, {**ROW, "id": "c", column: 7}]
