@@ -28,6 +28,10 @@ _REPETITIONS = 3
 _US, _DATASET = "bucketfmt", "pyarrow, the same files as a dataset"
 _ONE = "one process"
 _SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
+_ONE_THREAD = (
+    "One thread reads all files, and pyarrow opens them on two processors: a second thread would "
+    "mostly wait for the first, in Python."
+)
 _STARTED = "Each process loads Python and the timeline before it opens files."
 
 
@@ -60,7 +64,13 @@ def _measure_scan(path: Path) -> Result:
                 raise SystemExit(f"{timing.peer} does not read {_GROUPS} rows")
     title = f"Scan of {_GROUPS:,} file groups of a row"
     figures = [
-        Figure(f"{title}: {what} by that of {_DATASET}", times(timings, _US, _DATASET), "x", 1.5)
+        Figure(
+            f"{title}: {what} by that of {_DATASET}",
+            times(timings, _US, _DATASET),
+            "x",
+            1.5,
+            cause=_ONE_THREAD,
+        )
         for what, times in (("CPU time", cpu_ratio), ("time", ratio))
     ]
     return Result(title, timings, figures, _GROUPS / 1e3, "k files")
