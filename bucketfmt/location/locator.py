@@ -451,10 +451,11 @@ class _HashedKeys:
 
         Many partitions have the same buckets: the keys of a bucket are found once.
         """
-        found = self._of_buckets.get(tuple(wanted))
+        key = tuple(wanted)
+        found = self._of_buckets.get(key)
         if found is None:
             is_in = pa.array(np.isin(self._bucket_ids, wanted))
-            found = self._of_buckets[tuple(wanted)] = self.record_keys.filter(is_in)
+            found = self._of_buckets[key] = self.record_keys.filter(is_in)
         return found
 
 

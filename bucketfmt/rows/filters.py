@@ -188,10 +188,11 @@ def _of_decimals(part: Predicate, schema: pa.Schema | None) -> Predicate:
     whole number it compares with no decimal. A number that no value of the column equals is left
     out of a list.
     """
-    position = -1 if schema is None else schema.get_field_index(part.column)
-    if schema is None or position < 0 or not pa.types.is_decimal(schema.field(position).type):
+    if schema is None or (position := schema.get_field_index(part.column)) < 0:
         return part
     kind = schema.field(position).type
+    if not pa.types.is_decimal(kind):
+        return part
     if part.operator in _COMPARISONS:
         value = Decimal(part.value) if _is_whole(part.value) else part.value
         return Predicate(part.column, part.operator, value)

@@ -301,11 +301,12 @@ class SliceReader:
         self, reader: RowFile, names: list[str], groups: list[int], batch_rows: int | None
     ) -> Iterator[pa.Table]:
         """Yield rows of row groups, one by one or in batches."""
+        use_threads = not self._side_by_side
         if batch_rows is None:
             for group in groups:
-                yield reader.read(names, [group], not self._side_by_side)
+                yield reader.read(names, [group], use_threads)
         elif groups:
-            at_once, use_threads = max(batch_rows, _BATCH_ROWS), not self._side_by_side
+            at_once = max(batch_rows, _BATCH_ROWS)
             for batch in reader.iter_batches(names, groups, at_once, use_threads):
                 yield pa.Table.from_batches([batch])
 

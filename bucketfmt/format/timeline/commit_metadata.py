@@ -7,9 +7,10 @@ Pure. Sources: `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`, `HoodieWri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -137,6 +138,11 @@ class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
     extra_metadata: Mapping[str, str | None] = {}
     operation_type: str | None = _UNKNOWN
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = {}
+
+    @property
+    def write_stats(self) -> Iterator[WriteStat]:
+        """The files of all partitions."""
+        return chain.from_iterable(self.partition_to_write_stats.values())
 
 
 prepare_to_decode(CommitMetadata)

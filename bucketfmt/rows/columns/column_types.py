@@ -14,14 +14,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import SchemaError, UnsupportedError
 
-__all__ = [
-    "NESTING_MAX",
-    "check_read_by_version",
-    "column_type",
-    "find_wider_type",
-    "is_list",
-    "stored_columns",
-]
+__all__ = ["NESTING_MAX", "column_type", "find_wider_type", "is_list", "stored_columns"]
 
 NESTING_MAX = 30
 """Levels of structs, lists and maps in a column that is created here.
@@ -66,8 +59,8 @@ _ZONELESS_VERSION = 9  # the first whose releases read timestamps without a time
 _UNITS = {"s": "ms", "ms": "ms", "us": "us", "ns": "us"}
 
 
-def stored_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as a table stores them.
+def stored_columns(schema: pa.Schema, table_version: int = 9) -> pa.Schema:
+    """Return the columns as a table of a version stores them.
 
     Raises:
         SchemaError: two names differ at most in case, which Spark ignores; or a column is of type
@@ -75,12 +68,14 @@ def stored_columns(schema: pa.Schema) -> pa.Schema:
         UnsupportedError: a table cannot hold a type.
     """
     _check_names([field.name for field in schema], "")
-    return pa.schema(
-        [field.with_type(column_type(field.type, field.name)).remove_metadata() for field in schema]
-    )
+    types = [column_type(field.type, field.name, 0, table_version) for field in schema]
+    fields = zip(schema, types, strict=True)
+    return pa.schema([field.with_type(kind).remove_metadata() for field, kind in fields])
 
 
-def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
+def column_type(
+    kind: pa.DataType, path: str, depth: int = 0, table_version: int = 9
+) -> pa.DataType:
     """Return the type that a column of `kind` has once it is in a table.
 
     Every value of `kind` has an equal value of that type, except times in units finer than
@@ -90,20 +85,23 @@ def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
         kind: Any Arrow type.
         path: The name of the column in errors, such as "point.x".
         depth: The number of types around this type.
+        table_version: Of the table. Hudi 0.15.0 on Spark reads no table that has a timestamp
+            without a time zone, and Hudi 1.0.2 reads other values; neither writes to it.
 
     Raises:
         SchemaError: two fields of a struct have names that differ at most in case, or a column is
             of type null.
-        UnsupportedError: a table cannot hold the type.
+        UnsupportedError: a table cannot hold the type, or the Hudi releases that write the table
+            version do not read it.
     """
     if kind in _STORED:
         return _STORED[kind]
     if pa.types.is_null(kind):
         raise SchemaError(f"column {path}: Hudi stores no column of type null; give it a type")
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return column_type(kind.value_type, path, depth)
+        return column_type(kind.value_type, path, depth, table_version)
     if pa.types.is_timestamp(kind):
-        return pa.timestamp(_UNITS[kind.unit], "UTC" if kind.tz else None)
+        return _timestamp(kind, path, table_version)
     if pa.types.is_decimal(kind):
         return _decimal(kind, path)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
@@ -114,43 +112,13 @@ def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
             "store the inner levels as text or as columns of their own"
         )
     if pa.types.is_struct(kind):
-        return _struct(kind, path, depth)
+        return _struct(kind, path, depth, table_version)
     if pa.types.is_map(kind):
-        return _map(kind, path, depth)
+        return _map(kind, path, depth, table_version)
     if is_list(kind):
-        element = column_type(kind.value_type, f"{path}.element", depth + 1)
+        element = column_type(kind.value_type, f"{path}.element", depth + 1, table_version)
         return pa.list_(pa.field("element", element, kind.value_field.nullable))
     raise UnsupportedError(f"column {path}: {_reason(kind)}")
-
-
-def check_read_by_version(kind: pa.DataType, path: str, table_version: int) -> None:
-    """Refuse a new column that the Hudi releases which write a table version do not read.
-
-    Of timestamps without a time zone, Hudi 0.15.0 on Spark reads no table, and Hudi 1.0.2 other
-    values; both end their upserts and compactions with an error.
-
-    Args:
-        kind: The type as a table stores it.
-        path: The name of the column in errors.
-        table_version: Of the table.
-
-    Raises:
-        UnsupportedError: the column, or a field in it, is a timestamp without a time zone.
-    """
-    if table_version >= _ZONELESS_VERSION:
-        return
-    if pa.types.is_timestamp(kind) and kind.tz is None:
-        raise UnsupportedError(
-            f"column {_shown(path)}: Hudi on Spark reads timestamps without a time zone from table "
-            f"version {_ZONELESS_VERSION} on, and this table has version {table_version}; give it "
-            f'a time zone: pa.timestamp("{kind.unit}", "UTC")'
-        )
-    if pa.types.is_map(kind):
-        check_read_by_version(kind.item_type, f"{path}.value", table_version)
-    elif pa.types.is_nested(kind):
-        for number in range(kind.num_fields):
-            field = kind.field(number)
-            check_read_by_version(field.type, f"{path}.{field.name}", table_version)
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -199,20 +167,28 @@ def _decimal(kind: pa.DataType, path: str) -> pa.DataType:
     return pa.decimal128(kind.precision, kind.scale)
 
 
-def _struct(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
+def _timestamp(kind: pa.DataType, path: str, table_version: int) -> pa.DataType:
+    unit = _UNITS[kind.unit]
+    if not kind.tz and table_version < _ZONELESS_VERSION:
+        raise UnsupportedError(
+            f"column {_shown(path)}: Hudi on Spark reads timestamps without a time zone from table "
+            f"version {_ZONELESS_VERSION} on, and this table has version {table_version}; give it "
+            f'a time zone: pa.timestamp("{unit}", "UTC")'
+        )
+    return pa.timestamp(unit, "UTC" if kind.tz else None)
+
+
+def _struct(kind: pa.DataType, path: str, depth: int, table_version: int) -> pa.DataType:
     fields = list(kind)
     if not fields:
         raise UnsupportedError(f"column {path}: parquet has no struct without fields")
     _check_names([field.name for field in fields], f"{path}.")
-    return pa.struct(
-        [
-            pa.field(f.name, column_type(f.type, f"{path}.{f.name}", depth + 1), f.nullable)
-            for f in fields
-        ]
-    )
+    types = [column_type(f.type, f"{path}.{f.name}", depth + 1, table_version) for f in fields]
+    stored = zip(fields, types, strict=True)
+    return pa.struct([pa.field(field.name, own, field.nullable) for field, own in stored])
 
 
-def _map(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
+def _map(kind: pa.DataType, path: str, depth: int, table_version: int) -> pa.DataType:
     key = kind.key_type
     while pa.types.is_dictionary(key) or pa.types.is_run_end_encoded(key):
         key = key.value_type
@@ -221,7 +197,7 @@ def _map(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
             f"column {path}: the keys of Hudi's maps are text, not {key}; "
             "cast the keys, or store a list of structs"
         )
-    value = column_type(kind.item_type, f"{path}.value", depth + 1)
+    value = column_type(kind.item_type, f"{path}.value", depth + 1, table_version)
     return pa.map_(pa.string(), pa.field("value", value, kind.item_field.nullable))
 
 

@@ -151,7 +151,6 @@ def _load_recorded(state: TableState, paths: Collection[str]) -> set[str]:
 
 def _recorded_in(content: InstantContent | None) -> Iterator[str]:
     if isinstance(content, CommitMetadata):
-        for stats in content.partition_to_write_stats.values():
-            yield from (stat.path or "" for stat in stats)
+        yield from (stat.path or "" for stat in content.write_stats)
     elif isinstance(content, RollbackMetadata):
         yield from content.command_logs

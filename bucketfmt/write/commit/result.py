@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from itertools import chain
 
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import INIT_INSTANT
@@ -90,7 +89,7 @@ def result_of(
     """
     files = []
     inserted = updated = deleted = size = 0
-    for stat in chain.from_iterable(metadata.partition_to_write_stats.values()):
+    for stat in metadata.write_stats:
         files.append(stat.path or "")
         size += stat.total_write_bytes
         if not copied_for or (name := stat.file_name) is None or name.instant not in copied_for:

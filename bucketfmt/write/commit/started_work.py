@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from types import TracebackType
 from typing import TypeVar
 
@@ -34,7 +33,7 @@ from bucketfmt.write.commit.receipts import (
 )
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["PendingInstant", "StartedWork", "file_names_of"]
+__all__ = ["PendingInstant", "StartedWork"]
 
 _Self = TypeVar("_Self", bound="StartedWork")
 
@@ -149,7 +148,7 @@ class PendingInstant:
         before: Timeline,
         now: Timeline,
         config: TableConfig,
-        files: Collection[str],
+        metadata: CommitMetadata,
         *,
         by_instant: bool,
     ) -> bool:
@@ -159,12 +158,13 @@ class PendingInstant:
             before: The timeline before the instant was published.
             now: The timeline.
             config: The table's properties.
-            files: The names of its files.
+            metadata: What it wrote.
             by_instant: Whether the instant itself counts. That of a compaction is named by writes
                 that began while it was pending.
         """
         if find_what_may_be_archived(before, now) is not None:
             return True  # it may have been archived
+        files = [(stat.path or "").rpartition("/")[2] for stat in metadata.write_stats]
         known = {instant.file_name for instant in before.instants}
         for entry in self.table.store.list(config.timeline_path):
             file = find_instant_file(entry.name, config.timeline_layout)
@@ -219,9 +219,3 @@ class StartedWork(ABC):
     @abstractmethod
     def _leave(self, error: BaseException | None) -> None:
         """End this process's part, unless `publish` did; `error` is what the body raised."""
-
-
-def file_names_of(metadata: CommitMetadata) -> list[str]:
-    """Return the names of the files that a commit has written."""
-    stats = chain.from_iterable(metadata.partition_to_write_stats.values())
-    return [(stat.path or "").rpartition("/")[2] for stat in stats]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import msgspec
 
@@ -25,10 +24,10 @@ from bucketfmt.errors import (
     StorageError,
 )
 from bucketfmt.format.names.instants import State, format_instant_file_name
-from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.snapshot.overtaken import find_undoing, find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
@@ -47,7 +46,7 @@ from bucketfmt.write.commit.conflicts import (
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import WritableTable
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant, file_names_of
+from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
@@ -213,10 +212,8 @@ class Transaction(PendingInstant):
                 conflict = self._find_late_conflict(before, now, metadata, basis, may_overlap)
                 if conflict is None:
                     return done
-                files = file_names_of(metadata)
-                if self.is_built_on(before, now, config, files, by_instant=True):
-                    raise lost
-                if not lock.holds():
+                is_built_on = self.is_built_on(before, now, config, metadata, by_instant=True)
+                if is_built_on or not lock.holds():
                     raise lost
                 store.delete(join_path(config.timeline_path, done.file_name))
                 raise conflict
@@ -334,7 +331,7 @@ class Transaction(PendingInstant):
         resizes = {instant.requested_time for instant in pending.instants} - {self.instant}
         if not resizes:
             return frozenset()
-        names = (stat.file_name for stat in _stats_of(metadata))
+        names = (stat.file_name for stat in metadata.write_stats)
         return frozenset(
             name.instant for name in names if name is not None and name.instant in resizes
         )
@@ -364,15 +361,14 @@ class Transaction(PendingInstant):
         """Leave nothing, if this process goes on and knows that nothing was published."""
         is_known = isinstance(error, BucketfmtError) and not isinstance(error, CommitUnknownError)
         may_act = isinstance(error, Exception | KeyboardInterrupt) and self.is_own
-        if self._is_ended:
-            self.heartbeat.abandon()  # its end may have been interrupted
-            return
         is_unknown = self._is_tried and not is_known
         may_act_late = _may_act_late(error) and not self.table.store.failures_are_final
-        if is_unknown or not may_act or may_act_late or self._has_put_index:
+        may_be_there = is_unknown or may_act_late or self._has_put_index
+        if self._is_ended or may_be_there or not may_act:
             # A file may turn up that was deleted before it was there. The next writer deletes
             # it, once the heartbeat has expired; and files of the index, with the lock. What was
             # interrupted while it was published may be there, and is the next writer's likewise.
+            # Of a commit that has ended, the end of the heartbeat may have been interrupted.
             self.heartbeat.abandon()
             self._is_ended = True
             return
@@ -412,14 +408,8 @@ def _check_not_undone(before: Timeline, now: Timeline) -> None:
         )
 
 
-def _stats_of(metadata: CommitMetadata) -> Iterator[WriteStat]:
-    return chain.from_iterable(metadata.partition_to_write_stats.values())
-
-
 def _has_base_files(metadata: CommitMetadata) -> bool:
-    paths = (stat.path or "" for stat in _stats_of(metadata))
-    names = (find_data_file_name(path.rpartition("/")[2]) for path in paths)
-    return any(isinstance(name, BaseFileName) for name in names)
+    return any(isinstance(stat.file_name, BaseFileName) for stat in metadata.write_stats)
 
 
 def _may_act_late(error: BaseException) -> bool:

@@ -37,7 +37,7 @@ from bucketfmt.index.model import Index, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_paths import find_column
-from bucketfmt.rows.columns.column_types import check_read_by_version, stored_columns
+from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.log_writer import make_delete_block
@@ -122,9 +122,7 @@ def plan_properties(
     if not record_key:
         raise ValueError("record_key names at least one column")
     fields, types = _split_partition_fields(partition_by)
-    schema = _check_columns(schema, record_key, fields, ordering)
-    for field in schema:
-        check_read_by_version(field.type, field.name, table_version)
+    schema = _check_columns(schema, record_key, fields, ordering, table_version)
     if table_version < 9 and len(ordering) > 1:
         raise ValueError("several ordering fields take table version 9")
     if given.get("hoodie.table.create.schema"):
@@ -197,12 +195,16 @@ def _split_partition_fields(partition_by: Sequence[str]) -> tuple[list[str], lis
 
 
 def _check_columns(
-    schema: pa.Schema, record_key: Sequence[str], fields: Sequence[str], ordering: Sequence[str]
+    schema: pa.Schema,
+    record_key: Sequence[str],
+    fields: Sequence[str],
+    ordering: Sequence[str],
+    table_version: int,
 ) -> pa.Schema:
     """Return the columns as the table stores them."""
     for field in schema:
         check_own_column(field.name, field.type)
-    schema = stored_columns(schema)
+    schema = stored_columns(schema, table_version)
     for what, names in (
         ("record_key", record_key),
         ("partition_by", fields),

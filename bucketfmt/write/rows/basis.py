@@ -22,7 +22,7 @@ from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.locator import Locator
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
-from bucketfmt.rows.columns.column_types import check_read_by_version, stored_columns
+from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
@@ -143,6 +143,7 @@ class Basis:
         rescaled = find_rescaled(known, planned)
         if rescaled is None or self._config.table_type != "MERGE_ON_READ":
             return
+        self.snapshot.state.lister.prepare(self.snapshot.partitions)
         for path in self.snapshot.partitions:
             if any(file_slice.log_files for file_slice in self.snapshot.slices(path)):
                 raise UnsupportedError(
@@ -158,10 +159,7 @@ class Basis:
             return SchemaChange(known)
         config = self._config
         if known is None:
-            stored = stored_columns(incoming.schema)
-            for field in stored:
-                check_read_by_version(field.type, field.name, config.table_version)
-            return SchemaChange(stored)
+            return SchemaChange(stored_columns(incoming.schema, config.table_version))
         own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
         return plan_schema(known, incoming, own, config.table_version)
 

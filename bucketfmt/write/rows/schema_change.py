@@ -17,12 +17,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import ConflictError, SchemaError
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.rows.columns.column_types import (
-    check_read_by_version,
-    column_type,
-    find_wider_type,
-    is_list,
-)
+from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is_list
 from bucketfmt.rows.columns.exact_cast import check_castable
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
@@ -200,8 +195,7 @@ class _Plan:
 
     def _added(self, field: pa.Field, path: str, known: list[str]) -> pa.Field:
         inner = path + field.name
-        kind = column_type(field.type, inner, inner.count("."))
-        check_read_by_version(kind, inner, self._table_version)
+        kind = column_type(field.type, inner, inner.count("."), self._table_version)
         if not path:
             check_own_column(field.name, kind)
         near = get_close_matches(field.name, known, n=1)

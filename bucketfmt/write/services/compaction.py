@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import NoReturn
 
 from bucketfmt.errors import (
     BucketfmtError,
@@ -51,7 +52,7 @@ from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant, StartedWork, file_names_of
+from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.row_report import load_reporter
@@ -373,24 +374,22 @@ class StartedCompaction(StartedWork):
             self._pending.table.store,
             partial(self._pending.delete_other_files, written),
         )
-        lost = None
-        with ExitStack() as ending:
-            deleted = ending.enter_context(beside(store, others))
-            with self._pending.table.locked() as table:
-                timeline = table.timeline
-                metadata = _metadata_of(self._now(timeline), written)
-                deleted()
-                try:
+        try:
+            with ExitStack() as ending:
+                deleted = ending.enter_context(beside(store, others))
+                with self._pending.table.locked() as table:
+                    timeline = table.timeline
+                    metadata = _metadata_of(self._now(timeline), written)
+                    deleted()
                     done = self._pending.complete(table, metadata)
-                except LockLostError as error:
-                    lost = error
-                else:
                     ending.enter_context(beside(store, self._pending.end))  # as it is released
-        if lost is not None:
+        except LockLostError as lost:
             self._take_back(lost, timeline, metadata)
         return result_of(done, metadata)
 
-    def _take_back(self, lost: LockLostError, before: Timeline, metadata: CommitMetadata) -> None:
+    def _take_back(
+        self, lost: LockLostError, before: Timeline, metadata: CommitMetadata
+    ) -> NoReturn:
         """Delete the completed file, which appeared once the lock was lost.
 
         Others may have rolled the compaction back meanwhile, and deleted its files, or executed it.
@@ -404,9 +403,9 @@ class StartedCompaction(StartedWork):
         try:
             with pending.table.locks.taken():
                 table, state = pending.table, self._began.state
-                now, files = table.list_timeline(state.config), file_names_of(metadata)
+                now = table.list_timeline(state.config)
                 if lost.path is None or pending.is_built_on(
-                    before, now, state.config, files, by_instant=False
+                    before, now, state.config, metadata, by_instant=False
                 ):
                     raise lost
                 table.store.delete(lost.path)
