@@ -183,7 +183,7 @@ class LockedTable:
     def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
         """As `WritableTable.prepare_removal`; the metadata table may be gone then."""
         self.check_held()
-        self._prepare_removal(requested_time, is_completed=is_completed)
+        self._prepare_removal(requested_time, self.check_held, is_completed=is_completed)
         if self.config.metadata_partitions:
             self.load_config()
 
@@ -332,7 +332,13 @@ class RemovalHook(Protocol):
     """Takes back what a publish hook has done for an instant."""
 
     def __call__(
-        self, store: Store, limits: Limits, requested_time: str, *, is_completed: bool
+        self,
+        store: Store,
+        limits: Limits,
+        requested_time: str,
+        check_held: Callable[[], object],
+        *,
+        is_completed: bool,
     ) -> None:
         """Take it back, or make ready for that; see `WritableTable.prepare_removal`."""
 
@@ -379,19 +385,32 @@ class WritableTable:
         self.removal_hooks = removal_hooks
         self._config = config
 
-    def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
+    def prepare_removal(
+        self,
+        requested_time: str,
+        check_held: Callable[[], object],
+        *,
+        is_completed: bool = False,
+    ) -> None:
         """Take back what the publish hooks have done for an instant that leaves the timeline.
 
         Called while the instant is pending, before its last file is removed from the timeline; and
         of a completed one also before it is pending again, as long as it can be told what has the
         records of a completed instant.
 
+        Args:
+            requested_time: Of the instant.
+            check_held: Raises where the table lock is not held: what is not the instant's own is
+                changed under the lock only.
+            is_completed: Whether the instant is still completed.
+
         Raises:
+            ConflictError: as `check_held`.
             CorruptError: what the publish hooks did is damaged.
             StorageError: the store failed; do it again.
         """
         for hook in self.removal_hooks:
-            hook(self.store, self.limits, requested_time, is_completed=is_completed)
+            hook(self.store, self.limits, requested_time, check_held, is_completed=is_completed)
 
     def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
         """List the timeline.

@@ -380,7 +380,7 @@ class Transaction(PendingInstant):
         store, config = self.table.store, self.config
         delete_announced_files(store, self.instant, self.table.limits)
         if self._is_tried:
-            self.table.prepare_removal(self.instant)
+            self.table.prepare_removal(self.instant, _leave_to_next)
         for state in (State.INFLIGHT, State.REQUESTED):
             name = format_instant_file_name(
                 self.instant, self._instant.action, state, None, config.timeline_layout
@@ -406,6 +406,11 @@ def _check_not_undone(before: Timeline, now: Timeline) -> None:
             f"{undoing.action} {undoing.requested_time} was begun since the record index was read "
             "for this write. Nothing was published; reload the table and retry"
         )
+
+
+def _leave_to_next() -> None:
+    """Raise: without the lock, only what is this write's own is removed."""
+    raise ConflictError("the table lock is not held; the next writer takes this write back")
 
 
 def _has_base_files(metadata: CommitMetadata) -> bool:

@@ -351,9 +351,12 @@ class _GroupWriter:
             The file groups by the partition of the table that they are for; None: for all.
         """
         found: dict[str, _Group] = {}
+        unfinished = {i.requested_time for i in self._table.timeline.pending.instants}
         for entry in self._table.store.list(partition):
             name = find_metadata_file_name(entry.name)
             if isinstance(name, LogFileName):
+                if name.instant in unfinished:
+                    continue  # also the first file of a file group that nobody has made to the end
                 is_lasting = not self._by_write or name.instant not in self._pending
                 group = _Group(name.file_id, name.instant, name.version, is_lasting)
             elif name is not None and self._completion_times.is_completed(name.instant):
@@ -385,7 +388,6 @@ class _GroupWriter:
     @staticmethod
     def _lacks_groups(partition: str) -> CorruptError:
         return CorruptError(
-            f"the metadata table has not all file groups of {partition}; rebuild the partition "
-            f'(metadata_table.rebuild("{partition}"))',
+            f"the metadata table has not all file groups of {partition}",
             path=join_path(METADATA_TABLE, partition),
         )

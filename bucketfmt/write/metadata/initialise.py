@@ -179,7 +179,8 @@ def drop_partitions(
     if expressions:
         forget_definitions(table, expressions)  # first: after a crash amid this, they are listed
     if "files" in gone:
-        drop_metadata_table(table.store, table.limits, table.machine.now(), unfinished)
+        now = table.machine.now()
+        drop_metadata_table(table.store, table.limits, now, table.check_held, unfinished)
         table.load_config()
     elif gone:
         folders = [check_relative_path(join_path(METADATA_TABLE, n), table.limits) for n in gone]

@@ -186,7 +186,13 @@ class MetadataKeeper:
                 put_delta_commit(below, amending, lambda: overruled, pending, time)
 
     def take_back(
-        self, store: Store, limits: Limits, requested_time: str, *, is_completed: bool
+        self,
+        store: Store,
+        limits: Limits,
+        requested_time: str,
+        check_held: Callable[[], object],
+        *,
+        is_completed: bool,
     ) -> None:
         """Remove what the metadata table has of an instant that leaves the timeline.
 
@@ -194,11 +200,13 @@ class MetadataKeeper:
             store: The files of the table.
             limits: Bounds on what is read.
             requested_time: Of the instant.
+            check_held: Raises where the table lock is not held; then the metadata table stays.
             is_completed: Whether the instant is still completed. Its records may be in base files
                 then, and the metadata table goes first; what is in log files is left until the
                 instant is pending.
 
         Raises:
+            ConflictError: as `check_held`.
             CorruptError: the timeline of the metadata table is damaged.
             StorageError: the store failed; do it again.
         """
@@ -217,7 +225,8 @@ class MetadataKeeper:
                 f"the metadata table is removed, since the records of {requested_time}, which is "
                 "rolled back, are in its base files; the next change of the table makes it anew"
             )
-            drop_metadata_table(store, limits, time.time(), _listed(load_config(store, limits)))
+            listed = _listed(load_config(store, limits))
+            drop_metadata_table(store, limits, time.time(), check_held, listed)
 
 
 def _listed(config: TableConfig) -> set[str]:

@@ -6,7 +6,7 @@ Source: HoodieTableMetadataUtil.deleteMetadataTable, HoodieTableConfig.clearMeta
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import (
@@ -22,7 +22,11 @@ __all__ = ["drop_metadata_table", "with_partitions"]
 
 
 def drop_metadata_table(
-    store: Store, limits: Limits, now: float, unfinished: Collection[str] = ()
+    store: Store,
+    limits: Limits,
+    now: float,
+    check: Callable[[], object],
+    unfinished: Collection[str] = (),
 ) -> None:
     """Remove the metadata table. Call it under the table lock.
 
@@ -30,12 +34,15 @@ def drop_metadata_table(
         store: The table's files.
         limits: Bounds on what is read.
         now: Seconds since 1970.
+        check: Called before each change; whether the lock is held still. Nothing more is changed
+            where it raises.
         unfinished: The partitions that the caller makes anew.
 
     Raises:
         StorageError: the store failed. The table reads as before; do it again.
     """
-    change_properties(store, limits, now, lambda old: with_partitions(old, (), unfinished))
+    change_properties(store, limits, now, lambda old: with_partitions(old, (), unfinished), check)
+    check()
     store.delete_tree(METADATA_TABLE)
 
 

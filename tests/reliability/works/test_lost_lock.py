@@ -62,6 +62,10 @@ class PausedStore(RecordingStore):
         self._pause(path)
         super().delete(path)
 
+    def delete_tree(self, path: str) -> None:
+        self._pause(path)
+        super().delete_tree(path)
+
     def _pause(self, path: str) -> None:
         if self._meanwhile is not None and self._before(path):
             meanwhile, self._meanwhile = self._meanwhile, None
@@ -327,3 +331,41 @@ def test_a_rebuild_that_lost_its_lock_leaves_the_next_one_alone(
     trial.check({"x": 0, "y": 1, "late": 2, "b": 3})
     for key, value in (("late", 2), ("b", 3)):
         assert trial.open().lookup([key]).to_pylist() == row(key, value).to_pylist()
+
+
+def rebuild_and_write(trial: Trial) -> None:
+    trial.open().metadata_table.rebuild()
+    trial.open().upsert(row("b", 3))
+
+
+def test_a_late_rebuild_leaves_a_new_metadata_table_alone(indexed: MemoryStore) -> None:
+    trial = Trial(indexed)
+    is_changed = [False]
+
+    def is_listed_no_more(path: str) -> bool:
+        """Before the backup goes: the properties are changed, and the folder is next."""
+        is_changed[0] |= path.endswith("hoodie.properties")
+        return is_changed[0] and path.endswith("hoodie.properties.backup")
+
+    late = trial.paused(LEASE_ENDS_S, lambda: rebuild_and_write(trial), is_listed_no_more)
+    with pytest.raises(bf.ConflictError, match="lock was lost"):
+        trial.open(late).metadata_table.rebuild()
+    trial.check({"x": 0, "y": 1, "late": 2, "b": 3})
+
+
+def test_no_write_goes_to_file_groups_that_a_late_rebuild_removed(indexed: MemoryStore) -> None:
+    """It began them anew, and was not to complete them: what a write put there, had no base."""
+    trial = Trial(indexed)
+    late = trial.paused(
+        LEASE_ENDS_S,
+        lambda: rebuild_and_write(trial),
+        lambda path: path == ".hoodie/metadata/files",
+    )
+    with pytest.raises(bf.ConflictError, match="lock"):
+        trial.open(late).metadata_table.rebuild()
+    with pytest.raises(bf.CorruptError, match=r"not all file groups of files.*make .* anew"):
+        trial.open().upsert(row("c", 4))
+    assert {finding.id for finding in trial.open().check().findings} == {"M002"}
+    trial.open().metadata_table.rebuild()
+    trial.open().upsert(row("c", 4))
+    trial.check({"x": 0, "y": 1, "late": 2, "b": 3, "c": 4})

@@ -30,7 +30,7 @@ def test_rewritten_properties_have_no_sidecar_of_the_file_before(
     assert before["hoodie.table.metadata.partitions"]
     rows = bf.open(table).scan().count()
 
-    drop_metadata_table(LocalStore(str(table)), DEFAULT_LIMITS, time.time())
+    drop_metadata_table(LocalStore(str(table)), DEFAULT_LIMITS, time.time(), lambda: None)
 
     assert not sidecar.exists()
     changed = {"hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"}
