@@ -125,7 +125,8 @@ soak-interop: setup interop-setup
 # Every play of every kind of table with every version of Hudi, and with Flink: about three hours.
 judge-matrix: setup interop-setup flink-setup spark-setup
 	SPARK_PYTHONS="$$(ls -d $(CURDIR)/.venv-spark/*/bin/python)" $(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/spark/test_other_sessions.py \
-	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_expression_index.py tests/interop/test_spark_adapter.py tests/spark/test_failures.py
+	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_expression_index.py tests/interop/test_spark_adapter.py \
+	  tests/spark/engine/test_failures.py
 	$(BIN)/python -m tests.interop matrix $(SEEDS)
 	$(BIN)/python -m tests.interop flink $(SEEDS)
 

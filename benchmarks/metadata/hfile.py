@@ -26,7 +26,7 @@ from bucketfmt.format.metadata.record_location_kernels import (
 )
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.streams import map_in_threads, worker_count
-from tests.interop.hfile_session import HFileSession, ReadByHudi, write_keys
+from tests.interop.engines.hfile_session import HFileSession, ReadByHudi, write_keys
 
 __all__ = ["measure_hfile"]
 

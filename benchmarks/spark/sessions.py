@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Timing, cpu_seconds
-from tests.interop.hudi import ROOT, find_python
+from tests.interop.engines.hudi import ROOT, find_python
 
 __all__ = ["cpu_by", "drain", "open_session", "race_in_session", "run_job", "timed"]
 

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from spec.vector_sources import (
-    commits,
-    deletes,
-    directories,
-    file_groups,
-    footers,
-    hashing,
-    hfiles,
-    keys,
-    logs,
-    metadata_records,
-    names,
-    paths,
-    places,
-    properties,
-    rings,
-    rules,
-    slices,
-    snapshots,
-    timeline,
-    virtual_logs,
-)
+from spec.vector_sources import names, paths, places, properties
+from spec.vector_sources.buckets import directories, file_groups, hashing, keys, rings, rules
+from spec.vector_sources.files import deletes, footers, hfiles, logs, metadata_records, virtual_logs
+from spec.vector_sources.timelines import commits, slices, snapshots, timeline
 
 __all__ = ["SOURCES"]
 

@@ -16,7 +16,7 @@ _PLANTING = re.compile(r"test_([a-z][0-9]{3})_")
 def planted_ids() -> set[str]:
     """What tests are named after: `test_b001_...` plants B001."""
     planted = set()
-    for path in Path(__file__).parent.glob("test_*.py"):
+    for path in Path(__file__).parent.rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and (found := _PLANTING.match(node.name)):
                 planted.add(found[1].upper())

@@ -24,11 +24,11 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from tests.interop.flink_turns import format_flink, play_flink_in_turns
-from tests.interop.hudi_session import HudiSession, Metadata
-from tests.interop.judge import Verdict, judge_table
+from tests.interop.engines.hudi_session import HudiSession, Metadata
 from tests.interop.matrix import all_kinds_of, format_matrix, play_kind, play_matrix
-from tests.interop.plans import VERSIONS, Plan, make_plan
+from tests.interop.replays.judge import Verdict, judge_table
+from tests.interop.replays.plans import VERSIONS, Plan, make_plan
+from tests.interop.turns.flink_turns import format_flink, play_flink_in_turns
 
 _TABLES_PER_JVM = 24
 _JVMS = 2

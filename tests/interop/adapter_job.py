@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from tests.interop.hudi_writer import Writer
+from tests.interop.engines.hudi_writer import Writer
 from tests.write.models import SCHEMA, Model, rows
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.interop.hudi_session import HudiSession
+from tests.interop.engines.hudi_session import HudiSession
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from tests.interop.carry_on import (
+from tests.interop.changed_buckets.dual_writes import play_dual_writes
+from tests.interop.changed_buckets.extendible import (
+    play_extendible,
+    play_overwritten,
+    play_several_groups,
+)
+from tests.interop.changed_buckets.migrated import play_migrated
+from tests.interop.changed_buckets.rehashed import play_rehashed
+from tests.interop.changed_buckets.rescaled import play_rescaled
+from tests.interop.changed_buckets.resized import play_resized
+from tests.interop.changed_buckets.resized_amid import play_resized_amid
+from tests.interop.changed_buckets.virtual_logs import play_virtual_logs
+from tests.interop.engines.hudi_session import HudiSession, Metadata
+from tests.interop.turns.carry_on import (
     TABLE_VERSIONS,
     Tally,
     kinds_of,
@@ -17,28 +30,19 @@ from tests.interop.carry_on import (
     play_in_order,
     record_kinds_of,
 )
-from tests.interop.deletes import play_deletes
-from tests.interop.dual_writes import play_dual_writes
-from tests.interop.extendible import play_extendible, play_overwritten, play_several_groups
-from tests.interop.hudi_session import HudiSession, Metadata
-from tests.interop.many_rows import play_many_rows
-from tests.interop.metadata_turns import (
+from tests.interop.turns.deletes import play_deletes
+from tests.interop.turns.many_rows import play_many_rows
+from tests.interop.turns.metadata_turns import (
     play_bulk_inserted,
     play_metadata_table,
     play_secondary_index,
 )
-from tests.interop.migrated import play_migrated
-from tests.interop.overlapping import play_overlapping
-from tests.interop.pinned_index import play_pinned_index
-from tests.interop.rehashed import play_rehashed
-from tests.interop.rescaled import play_rescaled
-from tests.interop.resized import play_resized
-from tests.interop.resized_amid import play_resized_amid
-from tests.interop.shapes import play_shape, shapes_of
-from tests.interop.side_by_side import play_side_by_side
-from tests.interop.sides import copying, serving_metadata_soon
-from tests.interop.values import play_values
-from tests.interop.virtual_logs import play_virtual_logs
+from tests.interop.turns.overlapping import play_overlapping
+from tests.interop.turns.pinned_index import play_pinned_index
+from tests.interop.turns.shapes import play_shape, shapes_of
+from tests.interop.turns.side_by_side import play_side_by_side
+from tests.interop.turns.sides import copying, serving_metadata_soon
+from tests.interop.turns.values import play_values
 
 __all__ = [
     "PLAYS",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.hudi import ROOT, find_python
+from tests.interop.engines.hudi import ROOT, find_python
 
 
 def run_there(*arguments: str, cwd: Path, path: str = "") -> str:

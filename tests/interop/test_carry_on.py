@@ -19,11 +19,11 @@ from bucketfmt.testing.faulty_store import Killed
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata import initialise
 from soak.covering import cover
-from tests.interop.carry_on import SCHEMA, as_table, doubled_buckets, start_turns
-from tests.interop.hudi_session import HudiSession, Metadata
+from tests.interop.engines.hudi_session import HudiSession, Metadata
 from tests.interop.matrix import PLAYS, all_kinds_of, plays_of
-from tests.interop.plans import VERSIONS
-from tests.interop.sides import Hudi, copying, metadata_options, serving_metadata_soon
+from tests.interop.replays.plans import VERSIONS
+from tests.interop.turns.carry_on import SCHEMA, as_table, doubled_buckets, start_turns
+from tests.interop.turns.sides import Hudi, copying, metadata_options, serving_metadata_soon
 from tests.rotation import seed
 from tests.write.metadata.metadata_records import assert_in_step
 

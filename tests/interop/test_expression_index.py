@@ -12,7 +12,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.write.metadata.keeper import MetadataPolicy
 from soak.damage.tables import table_files
-from tests.interop.hudi_session import HudiSession
+from tests.interop.engines.hudi_session import HudiSession
 
 pytestmark = pytest.mark.judge
 

@@ -12,15 +12,15 @@ import pytest
 from bucketfmt.format.hfile.block import Codec
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.writer import encode_hfile
-from tests.interop.hfile_session import (
+from tests.interop.engines.hfile_session import (
     HFileSession,
     ReadByHudi,
     digest_of,
     find_bundle,
     write_keys,
 )
-from tests.interop.hudi_session import HudiSession
-from tests.interop.plans import VERSIONS
+from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.replays.plans import VERSIONS
 
 pytestmark = pytest.mark.judge
 

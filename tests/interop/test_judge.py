@@ -11,10 +11,10 @@ import pytest
 from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.index.layout import FixedBuckets, RingBuckets
-from tests.interop.hudi import draw_keys
-from tests.interop.hudi_session import HudiSession
-from tests.interop.judge import judge_table
-from tests.interop.plans import VERSIONS, make_plan
+from tests.interop.engines.hudi import draw_keys
+from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.replays.judge import judge_table
+from tests.interop.replays.plans import VERSIONS, make_plan
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
 TABLES = int(os.environ.get("JUDGE_TABLES", "5"))

@@ -11,8 +11,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.write.metadata.records.record_index_update import RecordIndexReader
-from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import assert_clean
+from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.turns.sides import assert_clean
 
 _SCHEMA = pa.schema({"id": pa.string(), "ts": pa.int64()})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.hudi import ROOT, find_python
+from tests.interop.engines.hudi import ROOT, find_python
 
 
 @pytest.mark.judge

@@ -45,7 +45,7 @@ for python in "$@"; do
   "$bin/bucketfmt" demo > "$logs/demo-$version.log"
   # shellcheck disable=SC2086  # a list of folders
   if (cd "$work/away" && "$bin/python" -m pytest -n "${JOBS:-2}" --dist worksteal -p no:cacheprovider \
-      --ignore tests/table/test_hudi_rs.py $tests) > "$logs/tests-$version.log" 2>&1; then
+      --ignore tests/table/reading/test_hudi_rs.py $tests) > "$logs/tests-$version.log" 2>&1; then
     say "$version: $(tail -1 "$logs/tests-$version.log")"
   else
     tail -40 "$logs/tests-$version.log"

@@ -25,7 +25,7 @@ from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.undo.rollback_conflicts import check_newest
-from tests.table.test_key_encoding import write_as
+from tests.table.keys.test_key_encoding import write_as
 from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 

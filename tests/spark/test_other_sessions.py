@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.hudi import find_python
+from tests.interop.engines.hudi import find_python
 
 ROOT = Path(__file__).parents[2]
 CHECKS = ("reads", "joins", "lookups", "writes", "source", "streams", "operations")

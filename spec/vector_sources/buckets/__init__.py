@@ -1,0 +1,1 @@
+"""Vectors of how keys find their buckets."""

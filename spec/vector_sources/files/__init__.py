@@ -1,0 +1,1 @@
+"""Vectors of the files of a table."""

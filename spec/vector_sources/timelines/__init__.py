@@ -1,0 +1,1 @@
+"""Vectors of commits, and of what readers see of them."""

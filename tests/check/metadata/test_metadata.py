@@ -1,0 +1,341 @@
+"""M001 to M006: the metadata table against the table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.check.report import Finding
+from bucketfmt.format.metadata.metadata_keys import file_group_of_key
+from bucketfmt.write.metadata import keeper
+from bucketfmt.write.properties.plan_create import TableType
+from soak.damage.tables import table_files
+from tests.check.metadata.metadata_planting import Change, edit_records, metadata_files
+from tests.check.planting import Patient, check_soon
+from tests.write.models import create_table, rows
+
+pytestmark = pytest.mark.rotated
+
+Copy = Callable[[str, str], Path]
+VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
+
+
+def only_finding(root: Path, *depths: str) -> Finding:
+    """Each of these depths finds this, and nothing else."""
+    found = [check_soon(root, depth).findings for depth in depths]  # type: ignore[arg-type]
+    assert all(findings == found[0] for findings in found)
+    (finding,) = found[0]
+    return finding
+
+
+def without_file(name: str) -> Change:
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        (fields["filesystemMetadata"] or {}).pop(name, None)
+        return {key: fields}
+
+    return change
+
+
+def data_file(root: Path, partition: str) -> Path:
+    return max((root / partition).glob("*.parquet"), key=lambda path: path.name.split("_")[2])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_file_that_the_metadata_table_does_not_list(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+    file = data_file(root, partition)
+    edit_records(root, "files", without_file(file.name))
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M001", "error", True)
+    assert finding.paths == (f"{partition}/{file.name}",)
+    assert "1 files of completed commits are not in the metadata table" in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_file_that_only_the_metadata_table_lists(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == partition:
+            fields["filesystemMetadata"]["gone.parquet"] = {"size": 7, "isDeleted": False}
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.partition) == ("M001", partition)
+    assert finding.paths == (f"{partition}/gone.parquet",)
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_m001_log_file_that_takes_back_what_was_logged(tmp_path: Path, is_restored: bool) -> None:
+    """Readers pass over what it takes back only as long as the timeline begins before that."""
+    table = create_table(
+        str(tmp_path / "t"), bf.SimpleBucketIndex(1), "MERGE_ON_READ", table_version=6
+    )
+    table.upsert(rows([3], ts=1))
+    table.metadata_table.init()
+    point = table.savepoint()
+    taken_back = table.upsert(rows([3], ts=2)).instant
+    if is_restored:
+        table.restore(point)
+    else:
+        table.rollback(taken_back)
+    (path,) = tmp_path.glob("t/*/.*.log.2_1-0-1")
+    assert check_soon(tmp_path / "t", "full").findings == ()
+    edit_records(tmp_path / "t", "files", without_file(path.name))
+    finding = only_finding(tmp_path / "t", "quick", "default", "full")
+    assert (finding.id, finding.severity) == ("M001", "error")
+    assert finding.paths == (f"{path.parent.name}/{path.name}",)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_size_that_the_metadata_table_has_wrong(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "mdt_bucket")
+    file = next(iter(sorted(root.glob("*/*.parquet"))))
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        entry = (fields["filesystemMetadata"] or {}).get(file.name)
+        if entry is not None:
+            entry["size"] += 1
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert finding.id == "M001"
+    size = file.stat().st_size
+    assert f"{file.name!r} has {size} bytes and {size + 1} in the metadata table" in (
+        finding.evidence
+    )
+
+
+def test_m001_partition_that_the_metadata_table_does_not_list(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == "__all_partitions__":
+            fields["filesystemMetadata"].pop(partition, None)
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.partition) == ("M001", partition)
+    assert "list of partitions" in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("partition", "depths"),
+    [
+        ("files", ("quick", "default", "full")),
+        ("column_stats", ("default", "full")),
+        ("record_index", ("full",)),
+    ],
+)
+def test_m002_damaged_file(
+    golden_copy: Copy, version: str, partition: str, depths: tuple[str, ...]
+) -> None:
+    root = golden_copy(version, "rli")
+    path = max(metadata_files(root, partition), key=lambda path: path.stat().st_size)
+    data = bytearray(path.read_bytes())
+    at = data.find(b"DATABLK*") + 60  # in the compressed entries
+    data[at : at + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    finding = only_finding(root, *depths)
+    assert (finding.id, finding.severity) == ("M002", "error")
+    assert finding.paths == () or finding.paths == (path.relative_to(root).as_posix(),)
+    assert path.name in finding.evidence
+
+
+def test_m002_metadata_table_that_is_gone(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    shutil.rmtree(root / ".hoodie/metadata")
+    finding = only_finding(root, "quick", "default", "full")
+    assert finding.id == "M002"
+    assert "there is no metadata table" in finding.evidence
+
+
+def first_location(root: Path) -> tuple[str, dict[str, Any]]:
+    """A key of the record index, and its location."""
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def look(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        found.append((key, fields["recordIndexMetadata"]))
+        return {key: fields}
+
+    edit_records(root, "record_index", look)
+    return found[-1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m003_key_that_is_not_in_the_record_index(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    lost, location = first_location(root)
+    edit_records(root, "record_index", lambda key, fields: {} if key == lost else {key: fields})
+    finding = only_finding(root, "full")
+    assert (finding.id, finding.partition) == ("M003", location["partitionName"])
+    assert "1 keys are not in the record index" in finding.evidence
+    assert repr(lost) in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m003_entries_that_point_to_nothing(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    strayed, location = first_location(root)
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == strayed:
+            fields["recordIndexMetadata"]["fileIdLowBits"] += 1
+        return {key: fields}
+
+    edit_records(root, "record_index", change)
+    findings = check_soon(root, "full").findings
+    assert [finding.id for finding in findings] == ["M003", "M003"]
+    ((group,),) = {
+        f.subject.file_groups for f in findings if "which readers do not see" in f.evidence
+    }
+    assert group[0] == location["partitionName"]
+    (moved,) = (f for f in findings if "in another file group" in f.evidence)
+    assert repr(strayed) in moved.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_misplaced", [False, True])
+def test_m003_entry_of_a_key_that_is_not_there(
+    golden_copy: Copy, version: str, is_misplaced: bool
+) -> None:
+    root = golden_copy(version, "rli")
+    model, location = first_location(root)
+    ids = {path.name.lstrip(".").split("_")[0] for path in metadata_files(root, "record_index")}
+    wanted = file_group_of_key(model, len(ids))
+    added = next(
+        key
+        for key in (f"added-{number}" for number in range(1_000))
+        if (file_group_of_key(key, len(ids)) != wanted) is is_misplaced
+    )
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {key: fields, added: fields} if key == model else {key: fields}
+
+    edit_records(root, "record_index", change)
+    findings = check_soon(root, "full").findings
+    assert {finding.id for finding in findings} == {"M003"}
+    assert all(repr(added) in finding.evidence for finding in findings)
+    (stale,) = (f for f in findings if "of keys that are not there" in f.evidence)
+    assert stale.partition == location["partitionName"]
+    others = [f.evidence for f in findings if f is not stale]
+    assert len(others) == is_misplaced
+    assert all("belong into another of its file groups" in text for text in others)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["rli", "mdt_bucket"])
+def test_m004_commit_that_the_metadata_table_lacks(
+    golden_copy: Copy, version: str, name: str
+) -> None:
+    root = golden_copy(version, name)
+    table = bf.open(root)
+    last = table.timeline.writes.completed.instants[-1].requested_time
+    own = root / ".hoodie/metadata" / table.config.timeline_path
+    for path in own.iterdir():
+        if path.name.startswith(last):
+            path.unlink()
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M004", "error", True)
+    assert finding.instants == (last,)
+    assert finding.evidence == f"it lacks {last}"
+
+
+def test_m004_initialisation_that_has_begun(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    Patient(root).state(hoodie__table__metadata__partitions__inflight="column_stats")
+    finding = only_finding(root, "quick", "full")
+    assert (finding.id, finding.severity) == ("M004", "info")
+    assert "initialisation of column_stats is under way" in finding.evidence
+
+
+@pytest.mark.parametrize("name", ["1.2.0/mdt_secondary", "1.0.2/mdt_secondary_mor"])
+def test_m005_rows_without_entries_and_entries_without_rows(tmp_path: Path, name: str) -> None:
+    for path, data in table_files(f"metadata/{name}").items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    assert not check_soon(tmp_path, "full").findings
+    listed = bf.open(tmp_path).config.metadata_partitions
+    partition = next(p for p in listed if p.startswith("secondary_index"))
+    keys: list[str] = []
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        keys.append(key)
+        return {key + "x": fields} if key == keys[0] else {key: fields}
+
+    edit_records(tmp_path, partition, change)
+    assert not check_soon(tmp_path, "default").findings
+    findings = check_soon(tmp_path, "full").findings
+    assert {(f.id, f.severity, f.data_loss) for f in findings} == {("M005", "error", True)}
+    missing, stale = sorted((f.evidence for f in findings), key=lambda text: "no row" in text)
+    assert (
+        f"1 rows have no entry there, and readers that go by the index do not see them: {keys[0]!r}"
+        in missing
+    )
+    assert f"1 entries are of no row, or belong into another file group: {keys[0] + 'x'!r}" in stale
+    bf.open(tmp_path).metadata_table.rebuild(partition)
+    assert not check_soon(tmp_path, "full").findings
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_m006_statistics_of_a_partition_without_a_write_that_others_overtook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: TableType
+) -> None:
+    """As writers of Hudi leave them, which do not say again what they said before others."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key=["id"],
+        partition_by=["part"],
+        index=bf.SimpleBucketIndex(2),
+        table_type=kind,
+        table_version=version,
+    )
+    given = {key: pa.table({"id": [key], "ts": [7], "part": ["x"]}, schema) for key in "ab"}
+    table.upsert(pa.concat_tables(given.values()))
+    assert len(set(table.locate(pa.concat_tables(given.values()))["file_id"].to_pylist())) == 2
+    table.metadata_table.init("column_stats", "partition_stats")
+    monkeypatch.setattr(keeper, "find_last_overtaking", lambda *_: None)
+    with table.start_write("upsert", schema) as late:
+        table.upsert(pa.table({"id": ["a"], "ts": [8], "part": ["x"]}, schema))
+        rows_of_late = pa.table({"id": ["b"], "ts": [-9], "part": ["x"]}, schema)
+        late.publish(list(late.task.write(rows_of_late, "0-0-0")))
+    assert not check_soon(tmp_path / "t", "default").findings
+    (finding,) = check_soon(tmp_path / "t", "full").findings
+    assert (finding.id, finding.severity, finding.data_loss) == ("M006", "error", True)
+    assert finding.subject.partition == "x"
+    assert finding.evidence == "statistics of ts from 7 to 8, and its files from -9 to 8"
+    found = bf.open(tmp_path / "t").scan(filter=[("ts", "<", 0)]).to_arrow()
+    assert found["id"].to_pylist() == ["b"]
+    bf.open(tmp_path / "t").metadata_table.rebuild("partition_stats")
+    assert not check_soon(tmp_path / "t", "full").findings
+
+
+def test_a_table_opened_before_is_checked_with_the_metadata_table_that_another_made(
+    tmp_path: Path,
+) -> None:
+    opened = create_table(str(tmp_path / "t"), bf.SimpleBucketIndex(2))
+    opened.upsert(rows(range(9), ts=1))
+    bf.open(opened.uri).metadata_table.init("files")
+    for file in metadata_files(Path(opened.uri), "files"):
+        file.unlink()
+    (finding,) = opened.check("quick").findings
+    assert finding.id == "M002"
+    bf.open(opened.uri).metadata_table.drop()
+    assert opened.check("quick").findings == ()
+    assert "metadata table</th><td style='text-align:left'>none</td>" in opened._repr_html_()
