@@ -332,6 +332,6 @@ def _load_each(
 def _planned_twice(group: FileGroupId, first: Instant, second: Instant) -> CorruptError:
     return CorruptError(
         f"file group {group[1]} is in the plans of both {first.file_name} and "
-        f"{second.file_name}; roll back the later one with Hudi",
+        f"{second.file_name}; roll back the later one: rollback({second.requested_time!r})",
         partition=group[0],
     )

@@ -130,7 +130,7 @@ def change_properties(
     limits: Limits,
     now: float,
     change: Callable[[Mapping[str, str]], Mapping[str, str]],
-    check: Callable[[], object] = lambda: None,
+    check_held: Callable[[], object],
 ) -> TableConfig:
     """Replace the properties of a table and return the new ones. Call it under the table lock.
 
@@ -142,7 +142,8 @@ def change_properties(
         limits: Bounds on what is read.
         now: Seconds since 1970, for the comment in the file.
         change: Returns the new properties for the old ones.
-        check: Called right before each file is replaced; nothing is changed where it raises.
+        check_held: Called right before each file is replaced: raises where the lock was lost.
+            Nothing is changed then.
 
     Raises:
         CorruptError: the properties are damaged, or the new ones would be.
@@ -156,9 +157,9 @@ def change_properties(
     moment = datetime.fromtimestamp(now, timezone.utc)
     for path in PROPERTIES_CHECKSUMS:  # of Hadoop on a disk; a file without one is read as well
         store.delete(path)
-    check()
+    check_held()
     store.replace(PROPERTIES_BACKUP, _encode(old.properties, "Updated at", moment))
-    check()
+    check_held()
     store.replace(PROPERTIES, _encode(changed, "Updated at", moment))
     store.delete(PROPERTIES_BACKUP)
     return config

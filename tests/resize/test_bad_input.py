@@ -167,7 +167,7 @@ def test_a_ring_of_a_copy_on_write_table_is_not_resized(tmp_path: Path) -> None:
     """No release writes such a table; properties may state it all the same."""
     table, _ = _simple(tmp_path / "t")
     stated = bf.ConsistentHashingIndex(2).properties(["id"])
-    change_properties(table.store, DEFAULT_LIMITS, 0, lambda old: {**old, **stated})
+    change_properties(table.store, DEFAULT_LIMITS, 0, lambda old: {**old, **stated}, lambda: None)
     before = _files(tmp_path / "t")
     with pytest.raises((bf.UnsupportedError, bf.IndexUnknownError)):
         bf.open(tmp_path / "t").resize(max_file_size=SMALL)

@@ -54,6 +54,7 @@ def unindexed(table: bf.Table) -> bf.Table:
         lambda old: {
             k: v for k, v in old.items() if not k.startswith(("hoodie.index", "hoodie.rec"))
         },
+        lambda: None,
     )
     return bf.open(table.uri)
 

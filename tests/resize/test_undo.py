@@ -71,7 +71,7 @@ def test_a_number_that_somebody_else_stated_stays(tmp_path: Path) -> None:
     done = table.rehash(6)
     assert done is not None
     name = "hoodie.bucket.index.num.buckets"
-    change_properties(table.store, table.limits, 0, lambda old: {**old, name: "12"})
+    change_properties(table.store, table.limits, 0, lambda old: {**old, name: "12"}, lambda: None)
     bf.open(table.uri).rollback(done.instant)
     assert stated(table)[name] == "12"
 

@@ -359,7 +359,8 @@ class Migrator(BucketService):
                     stated.update(Migrated(moved, before).entries())
                 return {**kept, **stated}
 
-            change_properties(table.store, table.limits, table.machine.now(), change)
+            now = table.machine.now()
+            change_properties(table.store, table.limits, now, change, table.check_held)
             outdated = _find_outdated(table.load_config())
             drop_partitions(table, outdated)
             forget_definitions(table, outdated)

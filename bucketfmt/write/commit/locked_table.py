@@ -31,7 +31,31 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.receipts import RowReport
 
-__all__ = ["LockedTable", "PendingChange", "PublishHook", "RemovalHook", "WritableTable"]
+__all__ = [
+    "LatePlanError",
+    "LockedTable",
+    "PendingChange",
+    "PublishHook",
+    "RemovalHook",
+    "WritableTable",
+]
+
+
+class LatePlanError(ConflictError):
+    """A plan may have appeared once the lock was lost, so that it lacks what others did since.
+
+    Attributes:
+        table: The table, or the metadata table, on whose timeline the plan is.
+        instant: The instant that was requested with the plan.
+    """
+
+    def __init__(self, table: LockedTable, instant: Instant) -> None:
+        super().__init__(
+            f"the table lock was lost while {instant.action} {instant.requested_time} was planned: "
+            "this process stood still for longer than its lease. Reload the table and begin "
+            "again, with longer leases if it recurs"
+        )
+        self.table, self.instant = table, instant
 
 
 @dataclass(frozen=True)
@@ -220,11 +244,24 @@ class LockedTable:
                 table.
 
         Raises:
-            ConflictError: another writer took the same time, without holding the lock.
+            ConflictError: another writer took the same time, without holding the lock; or the lock
+                was lost, so that a plan may lack what others did since (`LatePlanError`).
             StorageError: the store failed. The instant may be there.
         """
         time = time or self.clock.next_time((self.timeline.latest_time,))
-        return self._noted(put_requested(self.store, self.config, time, action, content))
+        return self._noted(self._put_requested(time, action, content))
+
+    def _put_requested(self, time: str, action: str, content: InstantContent | None) -> Instant:
+        """Put an instant on the timeline; one with a plan only while the lock is held.
+
+        What others do from then on respects the plan, and what they did before is in it.
+        """
+        if content is not None:
+            self.check_held()
+        instant = put_requested(self.store, self.config, time, action, content)
+        if content is not None and not self.lock.may_publish():
+            raise LatePlanError(self, instant)
+        return instant
 
     def request_alive(
         self, action: str, content: InstantContent | None = None
@@ -239,7 +276,7 @@ class LockedTable:
             begun = time, self.heartbeats.start(time)
         time, heartbeat = begun
         with heartbeat.stopped_on_error():
-            return put_requested(self.store, self.config, time, action, content), heartbeat
+            return self._put_requested(time, action, content), heartbeat
 
     def begin(
         self, requested_time: str, action: str, content: InstantContent | None = None

@@ -7,10 +7,10 @@ Source: BaseHoodieWriteClient.startCommit, BaseHoodieTableServiceClient.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
-from bucketfmt.errors import ConflictError
+from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
@@ -27,7 +27,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
-from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
+from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable, WritableTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata.keeper import MetadataKeeper
@@ -172,10 +172,16 @@ class Transactions(WritableTable):
             UnsupportedError: the table has a metadata table and the writer is set to refuse such
                 tables.
             LockTimeoutError: the table lock could not be acquired.
+            LatePlanError: the body raised it. The plan is withdrawn, under the lock of now.
         """
-        with self.locked(begins=begins) as table:
-            self.metadata_keeper.check(table)
-            yield Rollbacks(table)
+        try:
+            with self.locked(begins=begins) as table:
+                self.metadata_keeper.check(table)
+                yield Rollbacks(table)
+        except LatePlanError as late:
+            with suppress(BucketfmtError), self.exclusive() as rollbacks:
+                rollbacks.withdraw_late(late)
+            raise
 
     @contextmanager
     def recovered(self, *, begins: bool = False) -> Iterator[LockedTable]:

@@ -410,8 +410,9 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
     _put_definitions(table, path, known)
     if table.config.properties.get(INDEX_DEFINITIONS) is None:
         entry = {INDEX_DEFINITIONS: path}
+        now = table.machine.now()
         change_properties(
-            table.store, table.limits, table.machine.now(), lambda old: {**old, **entry}
+            table.store, table.limits, now, lambda old: {**old, **entry}, table.check_held
         )
         table.load_config()
 

@@ -174,6 +174,7 @@ def _put_base_file(
     partition, file_id = operation.partition_path or "", operation.file_id or ""
     name = str(BaseFileName(file_id, UNKNOWN_WRITE_TOKEN, time, "hfile"))
     path = join_path(partition, name)
+    below.check_held()
     below.store.replace(path, data)  # an earlier try may have left it
     return WriteStat(
         file_id=file_id,
@@ -226,6 +227,7 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
         below.begin(instant.requested_time, "clean", plan)
     deleted = parse_clean_plan(plan, below.limits, find_metadata_file_name)
     paths = [join_path(partition, name) for partition, own in deleted.items() for name in own]
+    below.check_held()  # a metadata table that was made anew has files of the same names
     map_in_threads(below.store.delete, paths, waiting_count(below.store))
     below.publish(instant, cleaned(instant.requested_time, plan, deleted, 0))
 
@@ -245,7 +247,9 @@ def _archive(table: LockedTable, below: LockedTable) -> None:
     if pending is not None:
         before = min(before, pending.requested_time)
     planned = plan_archive(ArchiveBasis(timeline, (), before=before), _KEPT)
+    below.check_held()
     put_archived(below.store, below.config, planned, below.limits)
+    below.check_held()
     delete_active(below.store, below.config, planned)
     compact_history(below.store, below.config, below.limits)
     below.load_timeline()

@@ -25,7 +25,7 @@ def drop_metadata_table(
     store: Store,
     limits: Limits,
     now: float,
-    check: Callable[[], object],
+    check_held: Callable[[], object],
     unfinished: Collection[str] = (),
 ) -> None:
     """Remove the metadata table. Call it under the table lock.
@@ -34,15 +34,17 @@ def drop_metadata_table(
         store: The table's files.
         limits: Bounds on what is read.
         now: Seconds since 1970.
-        check: Called before each change; whether the lock is held still. Nothing more is changed
-            where it raises.
+        check_held: Called before each change: raises where the lock was lost. Nothing more is
+            changed then.
         unfinished: The partitions that the caller makes anew.
 
     Raises:
         StorageError: the store failed. The table reads as before; do it again.
     """
-    change_properties(store, limits, now, lambda old: with_partitions(old, (), unfinished), check)
-    check()
+    change_properties(
+        store, limits, now, lambda old: with_partitions(old, (), unfinished), check_held
+    )
+    check_held()
     store.delete_tree(METADATA_TABLE)
 
 

@@ -91,4 +91,5 @@ def pin_index(
                 **{k: v for k, v in properties.items() if k not in changed},
                 **recorded,
             },
+            table.check_held,
         )

@@ -83,6 +83,7 @@ class Archiver:
             state = self._snapshot().state
             before = _load_archived_before(state)
             if before:
+                table.check_held()
                 delete_active(table.store, table.config, before)
                 state = self._snapshot().state
             basis = _basis_of(state, table.config)
@@ -90,8 +91,11 @@ class Archiver:
             held = (i.requested_time for i in plan_archive(basis, kept) if i not in planned)
             self._held = _find_last_clean(state), next(held, _NONE_HELD)
             mark_rings_of(state, planned)
+            table.check_held()
             put_archived(table.store, table.config, planned, table.limits)
+            table.check_held()
             delete_active(table.store, table.config, planned)
+            table.check_held()
             compact_history(table.store, table.config, table.limits)
         return (*before, *planned)
 

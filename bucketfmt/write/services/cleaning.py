@@ -154,9 +154,11 @@ class Cleaner:
             snapshot = self._snapshot()
             plan = plan_now(snapshot)
             rings, marked = find_outdated_rings(snapshot.state)
+            table.check_held()
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)
             left = self._find_left(snapshot.state, partitions)
+            table.check_held()
             for file in (*directories, *left):
                 table.store.delete(file.path)
             if plan is not None:

@@ -59,5 +59,6 @@ def take_back_index(table: LockedTable, instant: str) -> None:
     def change(old: Mapping[str, str]) -> dict[str, str]:
         return {**{name: text for name, text in old.items() if name not in gone}, **stated}
 
-    change_properties(table.store, table.limits, table.machine.now(), change)
+    moment = table.machine.now()
+    change_properties(table.store, table.limits, moment, change, table.check_held)
     table.load_config()

@@ -29,13 +29,17 @@ from bucketfmt.format.names.names import (
     find_data_file_name,
 )
 from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.timeline.instant_content import InstantContent
+from bucketfmt.format.timeline.plans import CompactionPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from bucketfmt.location.directory_files import delete_directories
 from bucketfmt.location.hashing_files import delete_ring, delete_ring_markers
 from bucketfmt.location.rule_files import delete_rules
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.load import load_requested_content, load_timeline
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable
 from bucketfmt.write.undo.index_taken_back import take_back_index
 from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
@@ -167,6 +171,33 @@ class Rollbacks:
         took_ms = int((self.table.machine.monotonic() - began) * 1000)
         return self._metadata(rollback.requested_time, planned, cancelled, took_ms)
 
+    def withdraw_late(self, late: LatePlanError) -> None:
+        """Take a plan off the timeline that appeared once its planner had lost the lock.
+
+        Where somebody has begun to execute it, or in table version 6 has named log files after a
+        planned compaction, the plan was there in time, and stays. A clustering is rolled back:
+        writers may have written rows to its new file groups too.
+
+        Args:
+            late: As it was raised; it tells of this table, or of its metadata table.
+
+        Raises:
+            ConflictError: the lock was lost again.
+            StorageError: the store failed.
+        """
+        store, config, limits = late.table.store, late.table.config, self.table.limits
+        timeline, time = load_timeline(store, config, limits), late.instant.requested_time
+        for instant in timeline.pending.of(late.instant.action).instants:
+            if instant.requested_time != time or instant.state is not State.REQUESTED:
+                continue
+            if instant.action == "clustering":
+                self.take_back(timeline, instant)
+            elif not _names_logs(
+                store, load_requested_content(store, config, instant, limits), time
+            ):
+                self.table.check_held()
+                store.delete(join_path(config.timeline_path, instant.file_name))
+
     def withdraw(self, rollback: Instant) -> None:
         """Remove a rollback that was requested and has done nothing yet, or is done with."""
         for state in _STATES_TO_REMOVE:
@@ -272,6 +303,14 @@ class Rollbacks:
             partition_metadata=partitions,
             instants_rollback=[planned.target],
         )
+
+
+def _names_logs(store: Store, plan: InstantContent | None, time: str) -> bool:
+    """Whether log files of the slices of a planned compaction are named after the compaction."""
+    operations = plan.operations if isinstance(plan, CompactionPlan) else []
+    paths = {operation.partition_path or "" for operation in operations}
+    names = (find_data_file_name(entry.name) for path in paths for entry in store.list(path))
+    return any(isinstance(name, LogFileName) and name.instant == time for name in names)
 
 
 def _is_same(action: str, other: str) -> bool:

@@ -12,7 +12,7 @@ import bucketfmt as bf
 from bucketfmt.timeline.locking.renewal import Renewal
 from bucketfmt.write.commit.started_work import PendingInstant
 
-HEARTBEAT_S = 0.1
+HEARTBEAT_S = 0.3  # a loaded machine keeps the heartbeats of the write itself in time
 THREAD = "bucketfmt-renewal"
 
 

@@ -130,7 +130,9 @@ def test_a_change_in_conflict_reaches_no_hook(watched: Watched) -> None:
 
 def make_metadata_table(table: bf.Table) -> None:
     table.store.put_if_absent(".hoodie/metadata/files/some", b"x")
-    change_properties(table.store, DEFAULT_LIMITS, 0.0, lambda given: {**given, _METADATA: "files"})
+    change_properties(
+        table.store, DEFAULT_LIMITS, 0.0, lambda given: {**given, _METADATA: "files"}, lambda: None
+    )
 
 
 def test_a_metadata_table_that_comes_during_a_write_is_met(tmp_path: Path) -> None:

@@ -212,7 +212,8 @@ def test_killed_while_the_metadata_table_is_removed_the_next_write_makes_it(
     table = make(tmp_path / "t", version, "COPY_ON_WRITE", index)
     listed = table.metadata_table.list()
     before = MemoryStore.of_folder(table.uri).files
-    drop_metadata_table(table.store, DEFAULT_LIMITS, 0.0, [each.name for each in listed])
+    names = [each.name for each in listed]
+    drop_metadata_table(table.store, DEFAULT_LIMITS, 0.0, lambda: None, names)
     files = sorted(path for path in before if path.startswith(".hoodie/metadata/"))
     is_done = re.compile(r"\.hoodie/metadata/\.hoodie/.*\.deltacommit").fullmatch
     last = [path for path in files if is_done(path)][-1]

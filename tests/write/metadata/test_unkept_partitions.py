@@ -50,7 +50,7 @@ def with_unknown_partition(path: Path, name: str = NAME, table_version: int = 9)
     def listed(old: dict[str, str]) -> dict[str, str]:
         return {**old, METADATA_PARTITIONS: f"{old[METADATA_PARTITIONS]},{name}"}
 
-    change_properties(table.store, DEFAULT_LIMITS, 1.0, listed)
+    change_properties(table.store, DEFAULT_LIMITS, 1.0, listed, lambda: None)
     if name == NAME:
         (one,) = (path / ".hoodie/metadata/files").glob("files-*.hfile")
         (path / ".hoodie/metadata" / NAME).mkdir()
@@ -105,7 +105,7 @@ def test_an_expression_index_goes_where_the_metadata_table_is_to_be_made_anew(
     monkeypatch.setattr(keeper, "remove_delta_commit", lambda *_: False)
     with pytest.warns(UserWarning, match="the next change of the table makes it anew"):
         keeper.MetadataKeeper("sync", KeptCommits(table.store, DEFAULT_LIMITS)).take_back(
-            table.store, DEFAULT_LIMITS, "20990101000000000", is_completed=False
+            table.store, DEFAULT_LIMITS, "20990101000000000", lambda: None, is_completed=False
         )
     left = load_config(table.store, DEFAULT_LIMITS).metadata_partitions_unfinished
     assert left == ("expr_index_by_day", "expr_index_by_name", "files")
