@@ -95,6 +95,29 @@ class Transactions(WritableTable):
         """
         return self.kept_commits.list_timeline(config, listed)
 
+    @contextmanager
+    def locked(self, *, begins: bool = False) -> Iterator[LockedTable]:
+        """As `WritableTable.locked`. Where the lock is lost, what was done late is mended.
+
+        That is a plan which the next owner did not see, and partitions of the metadata table that
+        the next owner made, and this one removed. They are mended under the lock of now.
+        """
+        is_lost = False
+        try:
+            with super().locked(begins=begins) as table:
+                try:
+                    yield table
+                except ConflictError:
+                    is_lost = not table.lock.may_publish()
+                    raise
+        except ConflictError as error:
+            if is_lost:
+                with suppress(BucketfmtError), super().locked() as table:
+                    if isinstance(error, LatePlanError):
+                        Rollbacks(table).withdraw_late(error)
+                    self.metadata_keeper.make_whole(table)
+            raise
+
     def begin(self, action: str) -> Transaction:
         """Return a commit that is inflight, once what dead writers left is removed.
 
@@ -172,16 +195,10 @@ class Transactions(WritableTable):
             UnsupportedError: the table has a metadata table and the writer is set to refuse such
                 tables.
             LockTimeoutError: the table lock could not be acquired.
-            LatePlanError: the body raised it. The plan is withdrawn, under the lock of now.
         """
-        try:
-            with self.locked(begins=begins) as table:
-                self.metadata_keeper.check(table)
-                yield Rollbacks(table)
-        except LatePlanError as late:
-            with suppress(BucketfmtError), self.exclusive() as rollbacks:
-                rollbacks.withdraw_late(late)
-            raise
+        with self.locked(begins=begins) as table:
+            self.metadata_keeper.check(table)
+            yield Rollbacks(table)
 
     @contextmanager
     def recovered(self, *, begins: bool = False) -> Iterator[LockedTable]:

@@ -115,8 +115,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     if "files" in wanted and "files" not in listed:
         # A process that died while it removed the metadata table has left instants of it, and not
         # others: what it lacks would be missing in the new one.
-        table.check_held()
-        table.store.delete_tree(METADATA_TABLE)
+        _remove(table, METADATA_TABLE)
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
     if not has_table(below_store):
@@ -125,8 +124,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     for name in made:
         if name not in wanted:
             continue
-        table.check_held()
-        table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
+        _remove(table, join_path(METADATA_TABLE, name))  # what a crash has left
         _put_partition(table, name, contents)
         _put_definition(table, name, contents)
         _list(table, partial(_with, name), {name})
@@ -185,9 +183,19 @@ def drop_partitions(
     elif gone:
         folders = [check_relative_path(join_path(METADATA_TABLE, n), table.limits) for n in gone]
         _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
-        table.check_held()
         for folder in folders:
-            table.store.delete_tree(folder)
+            _remove(table, folder)
+
+
+def _remove(table: LockedTable, folder: str) -> None:
+    """Remove a folder of the metadata table.
+
+    Raises:
+        ConflictError: the lock was lost, perhaps before: what is gone may be its next owner's.
+    """
+    table.check_held()
+    table.store.delete_tree(folder)
+    table.check_held()
 
 
 def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
@@ -293,6 +301,7 @@ def _properties(config: TableConfig) -> dict[str, str]:
 def _put_partition(table: LockedTable, name: str, contents: TableContents) -> None:
     """Write the file groups of a partition, by a delta commit of the metadata table."""
     updates = contents.read(name)
+    table.check_held()  # by now others may have written what was not read
     below = table.below(METADATA_TABLE)
     time = _initial_time(table, below)
     instant = below.request("deltacommit", time=time)
@@ -355,6 +364,7 @@ def _put_new(below: LockedTable, path: str, data: bytes) -> None:
         ConflictError: another writer has made it, since the lock was lost.
         StorageError: the store failed.
     """
+    below.check_held()  # what is put late would count, if the next owner completed its instant
     if not below.store.put_if_absent(path, data):
         below.check_held()
         raise ConflictError("another writer makes the partition too; begin again", path=path)

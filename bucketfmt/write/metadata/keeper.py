@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
@@ -23,7 +23,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import find_secondary_columns
-from bucketfmt.metadata_table.metadata_table import advising_rebuild
+from bucketfmt.metadata_table.metadata_table import MetadataTable, advising_rebuild
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister, StoreLister
@@ -82,6 +82,23 @@ class MetadataKeeper:
         found = self._find(table)
         if found is not None:
             _mended(table, found)
+
+    def make_whole(self, table: LockedTable) -> None:
+        """Make partitions anew that lack file groups: another may have removed them late.
+
+        Call it where a lock was lost, with the lock of now. Errors as of `check`.
+        """
+        if self._policy != "sync" or not _listed(table.config):
+            return
+        found = load_locked_metadata(table)
+        if found.table is None or found.gap is not None:
+            _mended(table, found)
+            return
+        names = found.table.partition_names
+        broken = [name for name in names if _lacks_groups(found.table, name)]
+        if broken:
+            _warn(f"{', '.join(broken)} of the metadata table lacks file groups, and is made anew")
+            _rebuilt(table, () if "files" in broken else broken)
 
     def _find(self, table: LockedTable, *ahead: Callable[[], object]) -> LockedMetadata | None:
         """Return the metadata table that is to be kept in step; None if there is none.
@@ -236,6 +253,16 @@ def _listed(config: TableConfig) -> set[str]:
         *config.metadata_partitions_inflight,
         *config.metadata_partitions_unfinished,
     }
+
+
+def _lacks_groups(metadata: MetadataTable, name: str) -> bool:
+    try:
+        metadata.partition(name)
+    except CorruptError:
+        return True
+    except UnsupportedError:  # of a kind that is not made here
+        pass
+    return False
 
 
 def _drop_lost(table: LockedTable, collector: UpdateCollector) -> None:

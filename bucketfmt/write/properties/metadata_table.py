@@ -34,8 +34,8 @@ def drop_metadata_table(
         store: The table's files.
         limits: Bounds on what is read.
         now: Seconds since 1970.
-        check_held: Called before each change: raises where the lock was lost. Nothing more is
-            changed then.
+        check_held: Called before each change, and after the last: raises where the lock was lost.
+            Nothing more is changed then.
         unfinished: The partitions that the caller makes anew.
 
     Raises:
@@ -46,6 +46,7 @@ def drop_metadata_table(
     )
     check_held()
     store.delete_tree(METADATA_TABLE)
+    check_held()
 
 
 def with_partitions(
