@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,13 @@ import pyarrow.json
 import typer
 
 import bucketfmt
+from bucketfmt.cli.text_values import csv_type, from_csv, from_json, is_written_as_text
 
 __all__ = ["FileFormat", "open_row_files"]
 
 _JSON_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NULL = msgspec.Raw(b"null")
+_REFUSED = (OSError, ValueError, pa.ArrowException)  # of pyarrow, msgspec and `text_values`
 
 
 class FileFormat(str, Enum):
@@ -83,6 +87,8 @@ def _open(
     file: Path, file_format: FileFormat, schema: pa.Schema | None, alike: bool
 ) -> pa.RecordBatchReader:
     is_stdin = str(file) == "-"
+    if is_stdin and sys.stdin is None:
+        raise typer.BadParameter("standard input is closed; give a file")
     if file_format is FileFormat.AUTO:
         found = _FORMAT_OF_SUFFIX.get(file.suffix.lower())
         if found is None or is_stdin:
@@ -93,7 +99,9 @@ def _open(
         if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end
             return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema, alike)
         return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema, alike)
-    except (OSError, pa.ArrowInvalid) as error:
+    except bucketfmt.BucketfmtError:
+        raise
+    except _REFUSED as error:
         raise typer.BadParameter(f"{file}: {error}") from error
 
 
@@ -106,11 +114,7 @@ def _open_as(
         opened = pq.ParquetFile(source)
         return pa.RecordBatchReader.from_batches(opened.schema_arrow, opened.iter_batches())
     if file_format is FileFormat.CSV:
-        # Nothing between two commas is null, and "" is the empty text.
-        convert = pyarrow.csv.ConvertOptions(
-            column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
-        )
-        return pyarrow.csv.open_csv(source, convert_options=convert)
+        return _open_csv(source, schema)
     if file_format is FileFormat.JSONL:
         return _open_json(source, schema, alike)
     if not isinstance(source, Path):
@@ -125,18 +129,47 @@ def _open_as(
     return pa.RecordBatchReader.from_batches(opened.schema, batches)
 
 
+def _open_csv(source: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """Return rows of csv. Nothing between two commas is null, and no other text is."""
+    kinds = {} if schema is None else {field.name: field.type for field in schema}
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={name: csv_type(kind) for name, kind in kinds.items()},
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    parsed = pyarrow.csv.open_csv(source, convert_options=convert)
+    fields = [pa.field(each.name, kinds.get(each.name, each.type)) for each in parsed.schema]
+    if all(field.type == each.type for field, each in zip(fields, parsed.schema, strict=True)):
+        return parsed
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in parsed:
+            columns = map(from_csv, batch.columns, (field.type for field in fields))
+            yield pa.RecordBatch.from_arrays([*columns], schema=pa.schema(fields))
+
+    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
+
+
 def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordBatchReader:
     """Return rows of JSON lines, without columns of the schema that no row has."""
     text = source.read_bytes() if isinstance(source, Path) else source.read()
-    parse = pyarrow.json.ParseOptions(explicit_schema=schema)
+    lines = [_JSON_ROW.decode(line) for line in text.splitlines() if line.strip()]
+    counts = Counter(chain.from_iterable(lines))
+    apart = {
+        field.name: field.type
+        for field in schema or ()
+        if counts[field.name] and _is_apart(field, lines)
+    }
+    if apart:
+        text = b"\n".join(_without(line, apart) for line in lines)
+    plain = [field for field in schema or () if counts[field.name] and field.name not in apart]
+    parse = pyarrow.json.ParseOptions(explicit_schema=pa.schema(plain))
     rows = pyarrow.json.read_json(pa.BufferReader(text), parse_options=parse)
-    counts: Counter[str] = Counter()
-    lines = 0
-    for line in text.splitlines():
-        if line.strip():
-            counts.update(_JSON_ROW.decode(line).keys())
-            lines += 1
-    gaps = [name for name in rows.column_names if 0 < counts[name] < lines]
+    for name, kind in apart.items():
+        values = [msgspec.json.decode(line.get(name, _NULL)) for line in lines]
+        rows = rows.append_column(name, from_json(values, kind))
+    gaps = [name for name in rows.column_names if 0 < counts[name] < len(lines)]
     if alike and gaps:
         raise bucketfmt.SchemaError(
             f"some rows lack the field {gaps[0]}, which other rows have; give the field in each "
@@ -145,8 +178,20 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     return rows.select([name for name in rows.column_names if counts[name]]).to_reader()
 
 
+def _is_apart(field: pa.Field, lines: Sequence[Mapping[str, msgspec.Raw]]) -> bool:
+    """Whether the values of a column are such that pyarrow does not read them from JSON."""
+    if pa.types.is_floating(field.type):
+        return any(bytes(line.get(field.name, b""))[:1] == b'"' for line in lines)
+    return is_written_as_text(field.type)
+
+
+def _without(line: Mapping[str, msgspec.Raw], names: Container[str]) -> bytes:
+    """Return a line without some of its fields."""
+    return msgspec.json.encode({name: own for name, own in line.items() if name not in names})
+
+
 def _read(file: Path, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     try:
         yield from reader
-    except (OSError, pa.ArrowInvalid) as error:
+    except _REFUSED as error:
         raise typer.BadParameter(f"{file}: {error}") from error
