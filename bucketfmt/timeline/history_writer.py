@@ -8,7 +8,7 @@ that reads the active timeline first and the history second misses no instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone, tzinfo
 
@@ -59,7 +59,7 @@ from bucketfmt.timeline.history import (
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["compact_history", "delete_active", "put_archived"]
+__all__ = ["HistoryWriter"]
 
 _LAYER_FILES = 10
 """`hoodie.timeline.compaction.batch.size`: how many files of a layer are merged into one file of
@@ -88,130 +88,166 @@ class _StateFile:
     modified: float | None
 
 
-def put_archived(
-    store: Store,
-    config: TableConfig,
-    instants: Sequence[Instant],
-    limits: Limits = DEFAULT_LIMITS,
-) -> None:
-    """Add completed instants to the history, except instants that the history holds.
+class HistoryWriter:
+    """Moves instants of one table from the active timeline to the history."""
 
-    Raises:
-        CorruptError: a file of an instant does not decode.
-        StorageError: the store failed. Readers see none of the added instants, or all of them.
-    """
-    if not instants:
-        return
-    since, until = instants[0].requested_time, instants[-1].requested_time
-    known = {_key(i) for i in load_history(store, config, limits, since=since, until=until)}
-    new = [instant for instant in instants if _key(instant) not in known]
-    if not new:
-        return
-    files = _state_files(store, config, new)
-    if config.timeline_layout == 1:
-        entries = [
-            _entry(store, config, state_file, limits) for i in new for state_file in files[_key(i)]
-        ]
-        schema, content = encode_archived_block(entries)
-        block = encode_log_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
-        archived = list_archive_files(store, config, limits)
-        last = max((find_archive_number(name) or 0 for name, _ in archived), default=0)
-        name = format_archive_name(last + 1)
-        if not store.put_if_absent(join_path(config.history_path, name), block):
-            raise StorageError(
-                "another writer archived at the same time, without the table lock; retry", path=name
-            )
-        return
-    rows = [_row(store, config, instant, files[_key(instant)], limits) for instant in new]
-    listed = load_history_files(store, config, limits)
-    name = f"{new[0].requested_time}_{new[-1].requested_time}_0.parquet"
-    _put_file(store, config, name, pa.Table.from_pylist(rows, _ROWS), listed)
+    def __init__(
+        self,
+        store: Store,
+        config: TableConfig,
+        limits: Limits = DEFAULT_LIMITS,
+        check_held: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Set up.
 
+        Args:
+            store: The table's files.
+            config: The table's properties.
+            limits: Bounds on what is read.
+            check_held: Raises where the table lock was lost. It is called before each change: the
+                next owner of the lock archives the same instants, into files of the same names.
+        """
+        self._store = store
+        self._config = config
+        self._limits = limits
+        self._check_held = check_held
 
-def delete_active(store: Store, config: TableConfig, instants: Sequence[Instant]) -> None:
-    """Remove instants that are in the history from the active timeline.
+    def put_archived(self, instants: Sequence[Instant]) -> None:
+        """Add completed instants to the history, except instants that the history holds.
 
-    The requested and inflight files are removed first, so that no removed instant looks pending;
-    then the completed files, oldest first, so that the timeline has no gap.
-    """
-    files = _state_files(store, config, instants)
-    for instant in instants:
-        delete_markers(store, instant.requested_time)  # of a writer that died once it was done
-    for state in (State.REQUESTED, State.INFLIGHT, State.COMPLETED):
-        for instant in instants:
-            for state_file in files.get(_key(instant), ()):
-                if state_file.file.state is state:
-                    store.delete(join_path(config.timeline_path, state_file.file.name))
-
-
-def compact_history(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Merge small files of layout 2's history; remove files that no recent manifest names.
-
-    Raises:
-        CorruptError: a file of the history is damaged.
-        StorageError: the store failed. The history reads as before.
-    """
-    if config.timeline_layout == 1:
-        return
-    for layer in range(9):  # the name has one digit for it
+        Raises:
+            ConflictError: the table lock was lost.
+            CorruptError: a file of an instant does not decode.
+            StorageError: the store failed. Readers see none of the added instants, or all of them.
+        """
+        if not instants:
+            return
+        store, config, limits = self._store, self._config, self._limits
+        since, until = instants[0].requested_time, instants[-1].requested_time
+        known = {_key(i) for i in load_history(store, config, limits, since=since, until=until)}
+        new = [instant for instant in instants if _key(instant) not in known]
+        if not new:
+            return
+        files = _state_files(store, config, new)
+        self._check_held()  # from here on, nobody else takes them off the timeline
+        if any(_key(instant) not in files for instant in new):
+            raise StorageError("an instant left the timeline while it was archived; retry")
+        if config.timeline_layout == 1:
+            entries = [
+                _entry(store, config, state_file, limits)
+                for instant in new
+                for state_file in files[_key(instant)]
+            ]
+            schema, content = encode_archived_block(entries)
+            block = encode_log_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
+            archived = list_archive_files(store, config, limits)
+            last = max((find_archive_number(name) or 0 for name, _ in archived), default=0)
+            name = format_archive_name(last + 1)
+            self._check_held()
+            if not store.put_if_absent(join_path(config.history_path, name), block):
+                raise StorageError(
+                    "another writer archived at the same time, without the table lock; retry",
+                    path=name,
+                )
+            return
+        rows = [_row(store, config, instant, files[_key(instant)], limits) for instant in new]
         listed = load_history_files(store, config, limits)
-        small = [file for file in listed if file.layer == layer and file.size < _FILE_BYTES_MAX]
-        if len(small) < _LAYER_FILES:
-            break
-        merged = small[:_LAYER_FILES]
-        tables = [_load_rows(store, config, file, limits) for file in merged]
-        rows = pa.concat_tables(tables).sort_by("instantTime")
-        first = min(file.min_instant for file in merged)
-        last = max(file.max_instant for file in merged)
-        name = f"{first}_{last}_{layer + 1}.parquet"
-        _put_file(store, config, name, rows, [file for file in listed if file not in merged])
-    _remove_old_files(store, config, limits)
+        name = f"{new[0].requested_time}_{new[-1].requested_time}_0.parquet"
+        self._put_file(name, pa.Table.from_pylist(rows, _ROWS), listed)
 
+    def delete_active(self, instants: Sequence[Instant]) -> None:
+        """Remove instants that are in the history from the active timeline.
 
-def _put_file(
-    store: Store,
-    config: TableConfig,
-    name: str,
-    rows: pa.Table,
-    others: Iterable[HistoryFile],
-) -> None:
-    """Put a file of the history, then the manifest that names it, then the version."""
-    schema = encode_jackson_json(hudi_schema("HoodieLSMTimelineInstant")).decode()
-    data = encode_base_file(rows, schema, codec="gzip")
-    # A file of this name that is in no manifest is the rest of a crash.
-    _replace(store, config, name, data)
-    first, last, layer = name.removesuffix(".parquet").split("_")
-    file = HistoryFile(name, data.size, first, last, int(layer))
-    version = (load_history_version(store, config) or 0) + 1
-    manifest = encode_history_manifest([*others, file])
-    _replace(store, config, format_manifest_name(version), manifest)
-    _replace(store, config, HISTORY_VERSION_NAME, encode_history_version(version))
+        The requested and inflight files are removed first, so that no removed instant looks
+        pending; then the completed files, oldest first, so that the timeline has no gap.
 
+        Raises:
+            ConflictError: the table lock was lost.
+            StorageError: the store failed; do it again.
+        """
+        store, config = self._store, self._config
+        files = _state_files(store, config, instants)
+        self._check_held()
+        for instant in instants:
+            delete_markers(store, instant.requested_time)  # of a writer that died once it was done
+        for state in (State.REQUESTED, State.INFLIGHT, State.COMPLETED):
+            for instant in instants:
+                for state_file in files.get(_key(instant), ()):
+                    if state_file.file.state is state:
+                        store.delete(join_path(config.timeline_path, state_file.file.name))
 
-def _replace(store: Store, config: TableConfig, name: str, data: Buffer) -> None:
-    path = join_path(config.history_path, name)
-    store.delete(checksum_path(path))
-    store.replace(path, data)
+    def compact(self) -> None:
+        """Merge small files of layout 2's history; remove files that no recent manifest names.
 
+        Raises:
+            ConflictError: the table lock was lost.
+            CorruptError: a file of the history is damaged.
+            StorageError: the store failed. The history reads as before.
+        """
+        store, config, limits = self._store, self._config, self._limits
+        if config.timeline_layout == 1:
+            return
+        for layer in range(9):  # the name has one digit for it
+            listed = load_history_files(store, config, limits)
+            small = [file for file in listed if file.layer == layer and file.size < _FILE_BYTES_MAX]
+            if len(small) < _LAYER_FILES:
+                break
+            merged = small[:_LAYER_FILES]
+            tables = [_load_rows(store, config, file, limits) for file in merged]
+            rows = pa.concat_tables(tables).sort_by("instantTime")
+            first = min(file.min_instant for file in merged)
+            last = max(file.max_instant for file in merged)
+            name = f"{first}_{last}_{layer + 1}.parquet"
+            self._put_file(name, rows, [file for file in listed if file not in merged])
+        self._remove_old_files()
 
-def _remove_old_files(store: Store, config: TableConfig, limits: Limits) -> None:
-    current = load_history_version(store, config)
-    if current is None:
-        return
-    infos = store.list(config.history_path)
-    found = {info.path: find_manifest_version(info.name) for info in infos}
-    versions = {path: version for path, version in found.items() if version is not None}
-    kept: set[str] = set()
-    for path, version in versions.items():
-        if version > current - _MANIFESTS_KEPT:
-            data = store.read(path, limits.timeline_file_bytes_max)
-            kept.update(file.name for file in decode_history_manifest(data, limits))
-    for path, version in versions.items():
-        if version <= current - _MANIFESTS_KEPT:
-            store.delete(path)
-    for info in infos:
-        if info.name.endswith(".parquet") and info.name not in kept:
-            store.delete(info.path)
+    def _put_file(self, name: str, rows: pa.Table, others: Iterable[HistoryFile]) -> None:
+        """Put a file of the history, then the manifest that names it, then the version."""
+        store, config = self._store, self._config
+        schema = encode_jackson_json(hudi_schema("HoodieLSMTimelineInstant")).decode()
+        data = encode_base_file(rows, schema, codec="gzip")
+        self._put_new(name, data)
+        first, last, layer = name.removesuffix(".parquet").split("_")
+        file = HistoryFile(name, data.size, first, last, int(layer))
+        version = (load_history_version(store, config) or 0) + 1
+        self._put_new(format_manifest_name(version), encode_history_manifest([*others, file]))
+        path = join_path(config.history_path, HISTORY_VERSION_NAME)
+        self._check_held()
+        store.delete(checksum_path(path))
+        store.replace(path, encode_history_version(version))
+
+    def _put_new(self, name: str, data: Buffer) -> None:
+        """Put a file that the history does not name yet; what a crash has left of it, goes.
+
+        What another has put since the lock was lost stays: it is asked for once it is found.
+        """
+        path = join_path(self._config.history_path, name)
+        self._check_held()
+        self._store.delete(checksum_path(path))
+        if not self._store.put_if_absent(path, data):
+            self._check_held()
+            self._store.replace(path, data)
+
+    def _remove_old_files(self) -> None:
+        store, config, limits = self._store, self._config, self._limits
+        current = load_history_version(store, config)
+        if current is None:
+            return
+        infos = store.list(config.history_path)
+        found = {info.path: find_manifest_version(info.name) for info in infos}
+        versions = {path: version for path, version in found.items() if version is not None}
+        kept: set[str] = set()
+        for path, version in versions.items():
+            if version > current - _MANIFESTS_KEPT:
+                data = store.read(path, limits.timeline_file_bytes_max)
+                kept.update(file.name for file in decode_history_manifest(data, limits))
+        self._check_held()
+        for path, version in versions.items():
+            if version <= current - _MANIFESTS_KEPT:
+                store.delete(path)
+        for info in infos:
+            if info.name.endswith(".parquet") and info.name not in kept:
+                store.delete(info.path)
 
 
 def _load_rows(store: Store, config: TableConfig, file: HistoryFile, limits: Limits) -> pa.Table:

@@ -209,7 +209,9 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                conflict = self._find_late_conflict(before, now, metadata, basis, may_overlap)
+                conflict = _find_later(now, done) or self._find_late_conflict(
+                    before, now, metadata, basis, may_overlap
+                )
                 if conflict is None:
                     return done
                 is_built_on = self.is_built_on(before, now, config, metadata, by_instant=True)
@@ -406,6 +408,26 @@ def _check_not_undone(before: Timeline, now: Timeline) -> None:
             f"{undoing.action} {undoing.requested_time} was begun since the record index was read "
             "for this write. Nothing was published; reload the table and retry"
         )
+
+
+def _find_later(now: Timeline, done: Instant) -> ConflictError | None:
+    """Return that others are later than a late commit, whose name had its completion time before.
+
+    They have not seen it: a compaction since has left its log files out, which belong to the slice
+    before; and whoever asks for changes since what others completed does not get its rows.
+    """
+    ended = done.completion_time
+    if ended is None:
+        return None
+    for instant in now.instants:
+        if instant.requested_time != done.requested_time and ended < max(
+            instant.requested_time, instant.completion_time or ""
+        ):
+            return ConflictError(
+                f"{instant.action} {instant.requested_time} came while {done.requested_time} was "
+                "published and its lock was lost. Nothing is published; reload the table and retry"
+            )
+    return None
 
 
 def _leave_to_next() -> None:

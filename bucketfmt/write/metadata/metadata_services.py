@@ -31,7 +31,7 @@ from bucketfmt.metadata_table.metadata_table import (
     find_unmerged_since,
 )
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
+from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
@@ -247,9 +247,8 @@ def _archive(table: LockedTable, below: LockedTable) -> None:
     if pending is not None:
         before = min(before, pending.requested_time)
     planned = plan_archive(ArchiveBasis(timeline, (), before=before), _KEPT)
-    below.check_held()
-    put_archived(below.store, below.config, planned, below.limits)
-    below.check_held()
-    delete_active(below.store, below.config, planned)
-    compact_history(below.store, below.config, below.limits)
+    history = HistoryWriter(below.store, below.config, below.limits, below.check_held)
+    history.put_archived(planned)
+    history.delete_active(planned)
+    history.compact()
     below.load_timeline()

@@ -19,7 +19,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
+from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
@@ -82,21 +82,18 @@ class Archiver:
         with self._owner.recovered() as table:
             state = self._snapshot().state
             before = _load_archived_before(state)
+            history = HistoryWriter(table.store, table.config, table.limits, table.check_held)
             if before:
-                table.check_held()
-                delete_active(table.store, table.config, before)
+                history.delete_active(before)
                 state = self._snapshot().state
             basis = _basis_of(state, table.config)
             planned = plan_archive(_with_listing(basis, state), kept)
             held = (i.requested_time for i in plan_archive(basis, kept) if i not in planned)
             self._held = _find_last_clean(state), next(held, _NONE_HELD)
             mark_rings_of(state, planned)
-            table.check_held()
-            put_archived(table.store, table.config, planned, table.limits)
-            table.check_held()
-            delete_active(table.store, table.config, planned)
-            table.check_held()
-            compact_history(table.store, table.config, table.limits)
+            history.put_archived(planned)
+            history.delete_active(planned)
+            history.compact()
         return (*before, *planned)
 
 

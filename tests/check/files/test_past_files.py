@@ -22,7 +22,7 @@ from bucketfmt.format.timeline.service_metadata import (
     RollbackMetadata,
     RollbackPartitionMetadata,
 )
-from bucketfmt.timeline.history_writer import delete_active, put_archived
+from bucketfmt.timeline.history_writer import HistoryWriter
 from tests.check.planting import Patient, check_at, check_soon
 
 pytestmark = pytest.mark.rotated
@@ -128,8 +128,9 @@ def test_what_an_archived_clean_deleted_is_not_lost(tmp_path: Path, table_versio
     """The commits whose files the clean deleted are active still."""
     table = cleaned_table(tmp_path, table_version, "KEEP_LATEST_COMMITS")
     cleans = table.timeline.completed.of("clean").instants
-    put_archived(table.store, table.config, cleans, table.limits)
-    delete_active(table.store, table.config, cleans)
+    history = HistoryWriter(table.store, table.config)
+    history.put_archived(cleans)
+    history.delete_active(cleans)
     assert not bf.open(tmp_path).timeline.of("clean").instants
     assert all(check_soon(tmp_path, depth).status == "clean" for depth in DEPTHS)
     older_files(tmp_path, "sf")[0].unlink()

@@ -24,7 +24,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.history_writer import delete_active, put_archived
+from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
@@ -506,8 +506,9 @@ def test_all_is_made_anew_where_the_base_file_of_files_is_of_an_archived_instant
     config = load_config(below, DEFAULT_LIMITS)
     instants = load_timeline(below, config).instants
     compaction = max(number for number, i in enumerate(instants) if i.action == "commit")
-    put_archived(below, config, instants[: compaction + 1], DEFAULT_LIMITS)
-    delete_active(below, config, instants[: compaction + 1])
+    history = HistoryWriter(below, config)
+    history.put_archived(instants[: compaction + 1])
+    history.delete_active(instants[: compaction + 1])
     assert_in_step(bf.open(table.uri))
 
     table.metadata_table.rebuild("column_stats")
