@@ -8,7 +8,8 @@ said twice, by the block and by the commit that wrote it (docs/decisions/0007).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from itertools import chain
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ __all__ = [
     "check_counts",
     "check_file_columns",
     "count_rows",
+    "find_left_out",
     "find_nullability_changes",
 ]
 
@@ -43,9 +45,28 @@ def count_rows(block: LogBlock, limits: Limits) -> int:
     return count_avro_rows(block, limits)
 
 
+def find_left_out(blocks: Iterable[LogBlock], merged: Iterable[LogBlock]) -> set[str]:
+    """Return the instants that a slice has no block of to merge, since log compaction rewrote them.
+
+    A log compaction is among them that another one covers, or that covers nothing in the slice
+    (spec LOG-22).
+
+    Args:
+        blocks: All of the slice.
+        merged: Those that take part.
+    """
+    covers = {
+        block.instant_time: block.header[HeaderKey.COMPACTED_BLOCK_TIMES].split(",")
+        for block in blocks
+        if HeaderKey.COMPACTED_BLOCK_TIMES in block.header
+    }
+    taking_part = {block.instant_time for block in merged}
+    return {*chain.from_iterable(covers.values()), *(covers.keys() - taking_part)}
+
+
 def check_counts(
     file_slice: FileSlice,
-    blocks: Iterable[LogBlock],
+    left_out: Container[str],
     rows: Counter[str],
     deletes: Counter[str],
     is_wanted: Callable[[str], bool],
@@ -58,24 +79,19 @@ def check_counts(
 
     Args:
         file_slice: Its log files say what was recorded.
-        blocks: Those that take part. What log compaction rewrote is counted by the new block.
-        rows: By instant, what was decoded of `blocks`.
+        left_out: Instants of which blocks are left out for log compaction: see `find_left_out`.
+        rows: By instant, what was decoded of the blocks that take part.
         deletes: Likewise.
         is_wanted: Whether the blocks of an instant were to take part.
 
     Raises:
         CorruptError: some are missing.
     """
-    compacted = {
-        instant
-        for block in blocks
-        for instant in block.header.get(HeaderKey.COMPACTED_BLOCK_TIMES, "").split(",")
-    }
     recorded_rows: Counter[str] = Counter()
     recorded_deletes: Counter[str] = Counter()
     for file in file_slice.log_files:
         for counts in file.written.counts if file.written else ():
-            if counts.requested_time not in compacted and is_wanted(counts.requested_time):
+            if counts.requested_time not in left_out and is_wanted(counts.requested_time):
                 recorded_rows[counts.requested_time] += counts.rows
                 recorded_deletes[counts.requested_time] += counts.deletes
     short = next((file for file in file_slice.log_files if file.is_short), None)

@@ -7,12 +7,13 @@ passes over it (docs/decisions/0003).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
-from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
+from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey, LogBlock
 from bucketfmt.format.log.log_file import select_blocks
 from bucketfmt.format.log.virtual_log import is_virtual_log
+from bucketfmt.slices.cross_checks import find_left_out
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.log_files import load_log_file
 from bucketfmt.snapshot.data_files.virtual_logs import load_pointed
@@ -38,11 +39,14 @@ class SliceBlock(NamedTuple):
 
 def load_blocks(
     basis: ReadBasis, file_slice: FileSlice, is_valid_instant: Callable[[str], bool] | None
-) -> list[SliceBlock]:
+) -> tuple[list[SliceBlock], set[str]]:
     """Return the data and delete blocks of a slice, oldest first.
 
     In the place of the block of a virtual log are the blocks that it stands for.
     `is_valid_instant` is that of `select_blocks`.
+
+    Returns:
+        The blocks, and the instants whose blocks are left out (`find_left_out`).
 
     Raises:
         CorruptError: a log file is missing, shorter than recorded, or damaged where a commit
@@ -50,6 +54,7 @@ def load_blocks(
         NotFoundError: a log file is gone since the listing.
     """
     paths: dict[int, str] = {}
+    compacted: list[LogBlock] = []
     path = ""
 
     def load(file: DataFile) -> list[LogBlock | CorruptSpan]:
@@ -67,6 +72,7 @@ def load_blocks(
         for file, spans in zip(logs, map_in_order(load, logs, workers), strict=True):
             path = file.path
             paths.update((id(span), path) for span in spans)
+            compacted.extend(filter(_is_compacted, spans))
             yield spans
 
     try:
@@ -85,7 +91,12 @@ def load_blocks(
             found += [SliceBlock(*each) for each in pointed]
         except CorruptError as error:
             raise error.within(path=paths[id(block)]) from None
-    return found
+    return found, find_left_out(compacted, selected)
+
+
+def _is_compacted(span: LogBlock | CorruptSpan) -> TypeGuard[LogBlock]:
+    """Whether log compaction wrote a block."""
+    return not isinstance(span, CorruptSpan) and HeaderKey.COMPACTED_BLOCK_TIMES in span.header
 
 
 def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:

@@ -6,7 +6,7 @@ I/O: opens the slice's log files. Sources: HoodieMergedLogRecordReader, BaseHood
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
@@ -59,12 +59,13 @@ class SliceLog:
             CorruptError: a file is missing, cut or damaged.
             UnsupportedError: a block is of a kind not read.
         """
-        blocks = load_blocks(self._basis, file_slice, self._is_wanted_block)
+        blocks, left_out = load_blocks(self._basis, file_slice, self._is_wanted_block)
         marks_operations = any(
             f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks
         )
         working = self._columns.working_schema(merging=True, marks_operations=marks_operations)
-        return working, len(blocks), self._decode_blocks(file_slice, blocks, working)
+        runs = self._decode_blocks(file_slice, blocks, left_out, working)
+        return working, len(blocks), runs
 
     def _is_wanted_block(self, instant_time: str) -> bool:
         """Whether blocks of an instant take part: committed, and of the range asked for."""
@@ -74,7 +75,11 @@ class SliceLog:
         return self._basis.is_block_committed(instant_time)
 
     def _decode_blocks(
-        self, file_slice: FileSlice, blocks: Sequence[SliceBlock], working: pa.Schema
+        self,
+        file_slice: FileSlice,
+        blocks: Sequence[SliceBlock],
+        left_out: Container[str],
+        working: pa.Schema,
     ) -> list[Run]:
         runs: list[Run] = []
         rows_found: Counter[str] = Counter()
@@ -99,7 +104,7 @@ class SliceLog:
                 rows_found[block.instant_time] += count_rows(block, self._basis.limits)
         check_counts(
             file_slice,
-            [block for _, block in blocks],
+            left_out,
             rows_found,
             deletes_found,
             self._is_wanted_block,

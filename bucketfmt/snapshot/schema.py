@@ -100,7 +100,19 @@ def find_stated_schema(
         raise
     internal = parse_internal_schema(latest_schema, limits) if latest_schema else None
     meta_columns = META_COLUMNS if config.populate_meta_fields else ()
-    return TableSchema(without_meta(schema), internal, meta_columns)
+    return TableSchema(_with_dropped(without_meta(schema), config), internal, meta_columns)
+
+
+def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
+    """Return the schema with the partition columns that a copy-on-write commit does not state.
+
+    They are in no file, and their values are texts in partition paths. Source:
+    TableSchemaResolver.appendPartitionColumns.
+    """
+    if not (config.drop_partition_columns and config.partition_path_holds_values):
+        return schema
+    dropped = [name for name in config.partition_fields if name not in schema.names]
+    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 
 def find_stated_text(commits: Sequence[CommitRecord], config: TableConfig) -> str | None:

@@ -46,6 +46,7 @@ from bucketfmt.slices.cross_checks import (
     check_counts,
     check_file_columns,
     count_rows,
+    find_left_out,
     find_nullability_changes,
 )
 from bucketfmt.snapshot.data_files.base_files import open_base_file
@@ -235,7 +236,8 @@ class SliceExaminer:
 
     def _compare_counts(self, file_slice: FileSlice, counts: _LogCounts) -> Iterator[Event]:
         try:
-            check_counts(file_slice, counts.blocks, counts.rows, counts.deletes, self._is_committed)
+            left_out = find_left_out(counts.blocks, counts.blocks)
+            check_counts(file_slice, left_out, counts.rows, counts.deletes, self._is_committed)
         except CorruptError as error:
             yield Finding.of(
                 "T002",

@@ -113,3 +113,27 @@ def bucket_bulk(lab: Lab, name: str) -> None:
     lab.write(lab.rows(30, 60, 2, "u").union(lab.rows(90, 100, 2)), name, "upsert", options)
     lab.write(lab.rows(0, 10, 3), name, "delete", options)
     lab.expect_all(name)
+
+
+@recipe()
+def log_compacted_twice(lab: Lab, name: str) -> None:
+    """Log compactions of a slice, the later of which cover the earlier ones' blocks."""
+    options = {
+        **SMALL,
+        **MOR,
+        "hoodie.log.compaction.inline": "true",
+        "hoodie.log.compaction.blocks.threshold": "2",
+    }
+    lab.write(lab.rows(0, 20, 1), name, "upsert", options)
+    for ts in range(2, 9):
+        lab.write(lab.rows(ts, ts + 8, ts, f"u{ts}"), name, "upsert", options)
+    lab.expect_all(name)
+
+
+@recipe()
+def dropped_column(lab: Lab, name: str) -> None:
+    """The partition column is in no file: its values are those of the paths."""
+    options = {**SMALL, "hoodie.datasource.write.drop.partition.columns": "true"}
+    lab.write(lab.rows(0, 30, 1), name, "upsert", options)
+    lab.write(lab.rows(20, 40, 2, "u"), name, "upsert", options)
+    lab.expect_all(name)
