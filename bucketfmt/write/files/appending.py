@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import ConflictError, UnsupportedError
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.log_entries import find_delete_marks
 from bucketfmt.rows.merging.over_deletes import OverDeletes
@@ -19,6 +19,7 @@ from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import WriteSettings
 
@@ -52,7 +53,10 @@ class Appending:
         if not self._settings.is_non_blocking:
             is_compared = is_half_compacted or self._settings.keeps_keys_in_base
             is_seen = not (found.num_hidden or num_wrong or (is_compared and found.num_rows))
-            return plan if is_seen else plan.rewriting
+            if is_seen:
+                return plan
+            self._check_no_log_compaction(plan)
+            return plan.rewriting
         if num_wrong:
             raise UnsupportedError(
                 f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
@@ -62,6 +66,25 @@ class Appending:
                 bucket=plan.group.bucket_id,
             )
         return plan
+
+    def _check_no_log_compaction(self, plan: GroupWrite) -> None:
+        """Refuse to write the next base file below what a log compaction is about to rewrite.
+
+        It would complete above the new base file, with what was deleted and is in its plan.
+        """
+        state = self._state
+        for instant in state.timeline.pending.of("logcompaction").instants:
+            planned = load_compaction_plan(state.store, state.config, instant, state.limits)
+            for operation in planned.operations:
+                group = (operation.partition_path or "", operation.file_id)
+                if group == (plan.group.partition_path, plan.file_id):
+                    raise ConflictError(
+                        f"log compaction {instant.requested_time} is pending, and rows of deleted "
+                        "keys take the next base file of the file group, which it would complete "
+                        "above; let Hudi execute it, then write again",
+                        partition=plan.group.partition_path,
+                        bucket=plan.group.bucket_id,
+                    )
 
     def _check_copies(self, plan: GroupWrite, resize: str, given: pa.Table) -> None:
         """Refuse copies of rows that would not be read once the pending resize is completed.

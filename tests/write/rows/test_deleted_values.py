@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
+from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.rows import bucket_writer
 from tests.write.rows.test_ordering import KINDS, SCHEMA, row, rows, values
 
@@ -265,3 +267,29 @@ def test_a_pending_compaction_of_the_deleted_row_does_not_bring_it_back(
     receipts = [compaction.task.compact(payload, "0-0-0") for payload in compaction.payloads]
     compaction.publish(receipts)
     assert values(bf.open(table.uri)) == expected
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_no_base_file_goes_below_a_pending_log_compaction(
+    tmp_path: Path, version: int, is_planned: bool
+) -> None:
+    """Hudi 1.0.2 executed it above the base file, and read the deleted value again."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5)))
+    table.upsert(rows(row("a", "newer", 6)))
+    file_id = next(Path(table.uri).glob(".*.log.*")).name[1:].partition("_")[0]
+    planned = CompactionOperation(file_id=file_id if is_planned else "other", partition_path="")
+    plan = CompactionPlan(operations=[planned])
+    put_requested(table.store, table.config, "20990101000000000", "logcompaction", plan)
+    table.delete(["a"])
+    late = rows(row("a", "late", 2))
+    if not is_planned:
+        table.upsert(late)
+        assert values(table) == {"a": "late"}
+        return
+    with pytest.raises(bf.ConflictError, match=r"log compaction 2099.* is pending"):
+        table.upsert(late)
+    assert values(table) == {}
+    table.upsert(rows(row("b", "new", 1)))  # no key that was deleted
+    assert values(table) == {"b": "new"}
