@@ -3,7 +3,7 @@
 A comparison is COLUMN OP VALUE, with = == != <> < <= > >= in, not in, is null, is not null. A value
 is a number, `true`, `false`, a text in quotes, or a text without quotes that ends before `and`,
 `or`, or a closing parenthesis. A list of values stands in parentheses or brackets. Values are of
-the types of their columns.
+the types of their columns. Null is neither equal nor unequal to a value, nor `not in` a list.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ Condition = tuple[str, str, Any]
 
 _ALTERNATIVES_MAX = 1_000
 _NESTING_MAX = 50
+_ORDERS = ("<", "<=", ">", ">=")
+_FRACTION = re.compile(r"-?\d+\.\d+")
 _OPERATOR = re.compile(
     r"\s*(==|!=|<>|<=|>=|=|<|>|(?:not\s+in|in|is\s+not\s+null|is\s+null)(?![\w]))", re.IGNORECASE
 )
@@ -98,9 +100,20 @@ class _Parser:
         if operator in ("is null", "is not null"):
             return column, "in" if operator == "is null" else "not in", [None]
         if operator in ("in", "not in"):
-            return column, operator, [_typed(value, column, kind) for value in self._list()]
+            values = [_typed(value, column, kind) for value in self._list()]
+            # As in SQL, and for the column != value, null is not among the others.
+            return column, operator, [*values, None] if operator == "not in" else values
         operator = {"<>": "!=", "=": "=="}.get(operator, operator)
-        return column, operator, _typed(self._value(_BARE), column, kind)
+        given = self._value(_BARE)
+        if operator in _ORDERS and pa.types.is_integer(kind) and _FRACTION.fullmatch(given):
+            return column, operator, float(given)
+        value = _typed(given, column, kind)
+        if value is None:
+            raise ValueError(
+                f"{column} {operator} null holds for no row; write {column} is null, or "
+                f"{column} is not null"
+            )
+        return column, operator, value
 
     def _column(self) -> tuple[str, pa.DataType]:
         match = _COLUMN.match(self._text, self._at)

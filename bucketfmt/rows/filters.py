@@ -4,8 +4,9 @@ Pure. As in `pyarrow.parquet`, a filter is a list of (column, operator, value), 
 hold, or a list of such lists, one of which must hold; or a text (`rows.filter_text`), or a pyarrow
 expression, which excludes by the conditions that `rows.arrow_filters` finds in it.
 
-Nulls compare as in pyarrow: a comparison with null holds for no row, and `in` finds null only if
-null is in the list. Only row groups and buckets that provably hold no matching row are pruned.
+Nulls compare as in pyarrow: a comparison with null holds for no row, `in` finds null only if null
+is in the list, and `not in` if it is not; but in a text `not in` finds no null. Only row groups and
+buckets that provably hold no matching row are pruned.
 """
 
 from __future__ import annotations
@@ -163,6 +164,10 @@ def _expression(part: Predicate) -> pc.Expression:
         return _COMPARISONS[part.operator](field, pc.scalar(part.value))
     known = [value for value in part.value if value is not None]
     found = field.isin(known) if known else pc.scalar(False)
+    for value in known:
+        if isinstance(value, float | int) and not isinstance(value, bool) and value == 0:
+            found |= field == pc.scalar(value)  # -0.0 too, which `isin` takes for another
+            break
     if len(known) < len(part.value):
         found |= field.is_null()
     return found if part.operator == "in" else ~found

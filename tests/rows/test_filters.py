@@ -350,3 +350,32 @@ def test_numbers_are_compared_with_decimals_by_value(
     rows = pa.table({"d": values})
     kept = parse_filter([("d", operator, value)], rows.schema).apply(rows)["d"].to_pylist()
     assert [each if each is None else str(each) for each in kept] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f = 0", [0, 1]),
+        ("f in (0)", [0, 1]),
+        ("f in (0, 2)", [0, 1, 4]),
+        ("f not in (0)", [2, 4]),
+        ("f != 0", [2, 4]),
+        ("q != 1", [1, 2]),
+        ("q not in (1)", [1, 2]),
+        ("q not in (1, 2)", [2]),
+        ("q > 1.5", [1, 2]),
+    ],
+)
+def test_a_list_of_a_text_agrees_with_comparisons(text: str, expected: list[int]) -> None:
+    """Null is not in a list and not out of it, as in SQL, and -0.0 is 0.0."""
+    table = pa.table(
+        {"f": [-0.0, 0.0, math.nan, None, 2.0], "q": pa.array([1, 2, 3, None, None], pa.int32())}
+    )
+    numbered = table.append_column("n", pa.array(range(table.num_rows)))
+    assert parse_filter(text, table.schema).apply(numbered)["n"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("text", ["q = null", "q != null", "q < null"])
+def test_a_comparison_with_null_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write q is null"):
+        parse_filter(text, pa.schema({"q": pa.int32()}))

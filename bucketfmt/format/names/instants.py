@@ -220,6 +220,8 @@ def normalise_instant(value: str | datetime, table_timezone: str = "LOCAL") -> s
         ValueError: the text has none of these forms, or is not a date.
     """
     if isinstance(value, datetime):
+        if value != value:  # noqa: PLR0124  (NaT of pandas)
+            raise ValueError(f"{value} is no instant")
         return format_instant_time(_in_table_timezone(value, table_timezone))
     if not isinstance(value, str):
         raise TypeError(f"an instant is text or a datetime, not {type(value).__name__}")

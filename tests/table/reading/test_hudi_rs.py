@@ -25,6 +25,7 @@ _TYPES = "a log record of an older schema is an error: its type changed since"
 _LATE = "a later log record of a lower ordering value wins over another; in version 6 it loses"
 _OLD = "tables of versions 3, 4 and 5 are not read"
 _ORDERING = "several ordering fields are not built"
+_DROPPED = "partition columns that are in no file are not built"
 _CUSTOM_FIELDS = "cannot read the partition fields of a custom key generator in properties of 1.x"
 
 REFUSED_BY_HUDI_RS = {
@@ -38,6 +39,9 @@ REFUSED_BY_HUDI_RS = {
     ("1.2.0", "evolved_ids_mor"): ("has type", _IDS_LOG),
     ("1.0.2", "customkeygen"): ("not present in the table schema", _CUSTOM_FIELDS),
     ("1.2.0", "customkeygen"): ("not present in the table schema", _CUSTOM_FIELDS),
+    ("0.15.0", "dropped_column"): ("drop.partition.columns", _DROPPED),
+    ("1.0.2", "dropped_column"): ("drop.partition.columns", _DROPPED),
+    ("1.2.0", "dropped_column"): ("drop.partition.columns", _DROPPED),
     ("1.2.0", "multiorder"): ("Multiple ordering fields", _ORDERING),
     ("1.2.0", "multiorder_mor"): ("Multiple ordering fields", _ORDERING),
     ("flink-0.13.1", "mor_bucket"): ("Found: 5", _OLD),
