@@ -259,6 +259,8 @@ if not TYPE_CHECKING:  # so that a type checker knows the names above, and no ot
 
     def __getattr__(name: str) -> object:
         """Import the module that defines a public name."""
+        if name == "errors":
+            return import_module("bucketfmt.errors")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_MODULES[name]), name)

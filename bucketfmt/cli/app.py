@@ -188,6 +188,8 @@ def run() -> None:
     """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
     warnings.showwarning = _show_warning
     try:
+        if sys.stdout is None:
+            raise OSError("standard output is closed")
         result = app(prog_name="bucketfmt", standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
         if code == INTERRUPTED:  # typer has caught it
@@ -207,7 +209,8 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         code = ExitCode.OK
     except OSError as error:  # of the output; the table's are BucketfmtErrors
-        print(f"bucketfmt: {error}", file=sys.stderr)
+        named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        print(f"bucketfmt: {named}", file=sys.stderr)
         code = ExitCode.FAILED
     except ImportError as error:  # of an extra that is not installed
         print(f"bucketfmt: {error}", file=sys.stderr)

@@ -66,10 +66,13 @@ _INDEX = re.compile(
     r"(Simple|Consistent|Extendible|MultiGroup)(?:Bucket|Hashing)Index\((?:num_buckets=)?(\d+)"
     r"(?:, (?:group_bytes=)?(\d+))?(?:, hash_fields=(?:None|\(([^()]*)\)))?\)"
 )
+_QUOTED = r"(?<![\w])'[^']*'(?!\w)"  # what the caller wrote, as it was
 _CALL = re.compile(
     rf"`?(?<![\w.])({'|'.join(map(re.escape, sorted(_COMMANDS, reverse=True)))})\(([^()]*)\)`?"
 )
-_ARGUMENT = re.compile(rf'(?<![\w.-])({"|".join(sorted(_OPTIONS, reverse=True))})=(True|"[^"]*"|)')
+_ARGUMENT = re.compile(
+    rf'{_QUOTED}|(?<![\w.-])({"|".join(sorted(_OPTIONS, reverse=True))})=(True|"[^"]*"|)'
+)
 
 
 def in_shell_words(message: str) -> str:
@@ -88,6 +91,8 @@ def _index(found: re.Match[str]) -> str:
 
 
 def _option(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return found[0]
     value = found[2].strip('"')
     is_flag = value in ("", "True")
     is_value_next = re.match(r"[^\s,;.)]", found.string[found.end() :]) is not None

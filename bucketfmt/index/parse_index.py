@@ -46,16 +46,16 @@ def parse_index(text: str) -> Index:
     try:
         if kind == "simple":
             fields = tuple(detail.split(",")) if detail else None
-            return SimpleBucketIndex(int(number), fields)
+            return SimpleBucketIndex(_number(number), fields)
         if kind == "partition" and detail:
-            return PartitionBucketIndex(int(number), detail)
+            return PartitionBucketIndex(_number(number), detail)
         if kind == "consistent" and detail in ("", "virtual-logs"):
-            return ConsistentHashingIndex(int(number), virtual_logs=bool(detail))
+            return ConsistentHashingIndex(_number(number), virtual_logs=bool(detail))
         if kind == "extendible":
-            return ExtendibleHashingIndex(int(number))
+            return ExtendibleHashingIndex(_number(number))
         if kind == "multigroup":
-            sizes = (int(detail),) if detail else ()
-            return MultiGroupBucketIndex(int(number), *sizes)
+            sizes = (_number(detail),) if detail else ()
+            return MultiGroupBucketIndex(_number(number), *sizes)
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     raise ValueError(
@@ -63,3 +63,9 @@ def parse_index(text: str) -> Index:
         "consistent:N[:virtual-logs], extendible:N, multigroup:N[:BYTES], or "
         "record[:moving|:partitioned]"
     )
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{text!r} is no whole number" if text else "the number is missing")
+    return int(text)

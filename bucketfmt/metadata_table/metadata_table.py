@@ -25,6 +25,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.group_reader import GroupReader
@@ -45,6 +46,7 @@ from bucketfmt.storage.streams import waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
+    load_commit_metadata,
     load_instant_content,
     load_pending_compactions,
     load_requested_content,
@@ -185,6 +187,7 @@ class MetadataTable:
                 self.store, self._data_config, self.limits, since=min(step.ahead)
             )
             known = {instant.requested_time for instant in history}
+            known |= {time for time in step.ahead if self._is_log_compaction(time)}
             step = replace(step, ahead=tuple(time for time in step.ahead if time not in known))
         for load in (self._load_since, self._load_initial, self._load_all):
             # What seems missing may be archived: mostly since then; where it is from before the
@@ -195,6 +198,18 @@ class MetadataTable:
             missing = find_step(self._data_timeline, self.timeline, archived).missing
             step = replace(step, missing=missing)
         return step
+
+    def _is_log_compaction(self, requested_time: str) -> bool:
+        """Whether a deltacommit of the metadata table is none of a write: it rewrote log blocks."""
+        completed = self.timeline.completed.of("deltacommit").instants
+        for instant in completed:
+            if instant.requested_time == requested_time:
+                with _in_metadata_table():
+                    metadata = load_commit_metadata(
+                        self._own_store, self.config, instant, self.limits
+                    )
+                return metadata.operation_type == WriteOperation.LOG_COMPACT.operation_type
+        return False
 
     def _load_since(self, time: str) -> tuple[Instant, ...]:
         with _in_metadata_table():

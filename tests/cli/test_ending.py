@@ -36,6 +36,11 @@ WRONG_USAGE = [
     ["locate", "{t}", "--keys-from", "{t}/no-such-file"],
     ["lookup", "{t}", "k", "--index", "simple"],
     ["lookup", "{t}", "k", "--index", "simple:0"],
+    ["lookup", "{t}", "k", "--index", "simple:1_0"],
+    ["lookup", "{t}", "k", "-c", "id,id"],
+    ["read", "{t}", "-c", "id,id"],
+    ["read", "{t}", "-f", "qty = null"],
+    ["hash", "k", "--buckets", "100000000"],
     ["lookup", "{t}", "k", "--index", "simple:many"],
     ["hash", "k", "--buckets", "0"],
     ["check", "{t}", "--depth", "deepest"],
@@ -52,6 +57,22 @@ def test_wrong_usage(golden: Golden, cli: Cli, arguments: list[str]) -> None:
         assert run.out == ""
         assert run.err.startswith("bucketfmt: ")
         assert run.err.count("\n") == 1
+
+
+def test_a_closed_stream(golden: Golden) -> None:
+    root = str(golden("1.2.0", "tiny_mor"))
+    for redirected, code, message in (
+        ("read {t} >&-", 2, "standard output is closed"),
+        ("upsert {t} - --format csv <&-", 64, "standard input is closed; give a file"),
+    ):
+        command = f"{' '.join(COMMAND)} {redirected.format(t=root)}"
+        run = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+        assert (run.returncode, run.stderr) == (code, f"bucketfmt: {message}\n")
+
+
+def test_what_the_caller_wrote_is_shown_as_it_was(golden: Golden, cli: Cli) -> None:
+    run = cli("read", golden("1.2.0", "tiny_mor"), "-f", "limit=5")
+    assert "--filter 'limit=5': no column 'limit'" in run.err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["read", "-h"], ["check", "--help"]])

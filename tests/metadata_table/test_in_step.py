@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.instant_content import encode_instant_content
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.in_step import Step, find_newer, find_step
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
@@ -13,6 +22,7 @@ from bucketfmt.metadata_table.valid_instants import (
     find_amending_instant,
     is_amending_instant,
 )
+from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
@@ -230,3 +240,27 @@ def test_what_base_files_may_have_that_a_reader_does_not_know(
     if newer is not None:
         newer = " ".join(time(int(word)) if word.isdigit() else word for word in newer.split())
     assert found == newer
+
+
+def test_a_log_compaction_of_the_metadata_table_is_no_write_of_the_table(tmp_path: Path) -> None:
+    """The table was taken for behind its metadata table, which each write made anew."""
+    schema = pa.schema({"id": pa.string()})
+    table = bf.create(
+        str(tmp_path / "t"), schema=schema, record_key=["id"], index=bf.SimpleBucketIndex(1)
+    )
+    table.metadata_table.init("files")
+    table.upsert(pa.table({"id": ["a"]}))
+    below = FolderStore(table.store, METADATA_TABLE)
+    config = load_config(below, DEFAULT_LIMITS)
+    instant = table.upsert(pa.table({"id": ["b"]})).instant
+    ahead = f"{int(instant) - 1:017}"
+    content = encode_instant_content(
+        CommitMetadata(operation_type="LOG_COMPACT"), "deltacommit", State.COMPLETED, 2
+    )
+    name = format_instant_file_name(ahead, "deltacommit", State.COMPLETED, instant, 2)
+    assert below.put_if_absent(f"{config.timeline_path}/{name}", content)
+    table = bf.open(table.uri)
+    assert table.check(depth="full").status == "clean"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it is made anew
+        table.upsert(pa.table({"id": ["c"]}))

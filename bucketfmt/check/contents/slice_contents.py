@@ -60,6 +60,9 @@ _LOG_BYTES_AT_ONCE = 128 << 20  # of all threads together; a larger file is read
 _NOTHING = memoryview(b"")
 
 
+_IS_PARTIAL = "log blocks of partial updates, which are not merged here; compact it with Hudi"
+
+
 @dataclass
 class _LogCounts:
     """What the log files of a slice hold, to be compared with what commits recorded.
@@ -202,6 +205,8 @@ class SliceExaminer:
     ) -> Iterator[Event]:
         kind, instant, limits = block.block_type, block.instant_time, self._state.limits
         counts.blocks.append(replace(block, content=_NOTHING))
+        if block.header.get(HeaderKey.IS_PARTIAL) == "true":
+            yield NotChecked(file.path, _IS_PARTIAL)
         keys, stated = tally.keys, self._stated_columns(instant)
         if kind is BlockType.DELETE:
             if HeaderKey.SCHEMA in block.header:

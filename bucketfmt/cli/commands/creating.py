@@ -46,6 +46,8 @@ def _names(option: str, text: str | None, schema: pa.Schema) -> list[str]:
         typer.BadParameter: there is no such column.
     """
     names = text.split(",") if text else []
+    if len({*names}) < len(names):
+        raise typer.BadParameter(f"{option}: a column is named twice")
     for name in names:
         if find_column(schema.empty_table(), name.partition(":")[0]) is None:
             hint = did_you_mean(name, schema.names)
@@ -102,6 +104,9 @@ def create(
     """Create a table with the columns of a file; the rows of the file are not written."""
     options = parse_storage_options(storage_option) or None
     schema = open_row_files([like], format_, None).schema
+    double = [name for name in schema.names if schema.names.count(name) > 1]
+    if double:
+        raise bucketfmt.SchemaError(f"{like}: columns named twice: {', '.join(sorted({*double}))}")
     arguments: dict[str, Any] = {
         "schema": schema,
         "record_key": _names("--key", key, schema),

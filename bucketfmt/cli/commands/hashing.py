@@ -24,7 +24,13 @@ def hash_keys(
     ],
     buckets: Annotated[
         int,
-        typer.Option("--buckets", "-n", min=1, help="Number of buckets of a simple bucket index."),
+        typer.Option(
+            "--buckets",
+            "-n",
+            min=1,
+            max=99_999_999,
+            help="Number of buckets of a simple bucket index.",
+        ),
     ] = 256,
     field: Annotated[
         list[str] | None, typer.Option("--field", help="Hash field of a complex key; repeatable.")

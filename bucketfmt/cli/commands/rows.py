@@ -96,6 +96,8 @@ def parse_columns(text: str | None, schema: pa.Schema) -> list[str] | None:
             raise typer.BadParameter(
                 f"--columns {text}: no column {name!r}; {did_you_mean(name, schema.names)}"
             )
+        if names.count(name) > 1:
+            raise typer.BadParameter(f"--columns {text}: {name!r} is named twice")
     return names
 
 

@@ -106,11 +106,17 @@ def open_schema(given: object) -> pa.Schema:
 def _rows_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatchReader:
     """Return rows of dicts; a column that a row lacks is null, and comes where it first appears."""
     names = dict.fromkeys(name for row in rows for name in row)
-    try:
-        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TypeError(f"a column of the rows has values of several types: {error}") from error
+    columns = {name: _column_of(name, [row.get(name) for row in rows]) for name in names}
     return pa.table(columns).to_reader()
+
+
+def _column_of(name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"column {name!r} has values of several types: {error}") from error
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise TypeError(f"column {name!r} has a value of no Arrow type: {error}") from error
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -329,3 +330,9 @@ def test_every_timeline_hudi_wrote(version: str, table: str, golden) -> None:
             assert (found.completion_time is not None) == (found.state is D and layout == 2)
             if found.completion_time is not None:
                 assert parse_instant_time(found.completion_time).year == 2026
+
+
+def test_a_missing_time_is_no_instant() -> None:
+    """It read as of no time, which found no row; `changes` since it were all rows."""
+    with pytest.raises(ValueError, match="NaT is no instant"):
+        normalise_instant(pd.NaT)
