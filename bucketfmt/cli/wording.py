@@ -26,6 +26,7 @@ _COMMANDS = {
     "rehash": "rehash",
     "rescale": "rescale",
     "resize": "resize",
+    "rollback": "rollback TABLE",
     "scan": "read",
 }
 """The command that does what a method of a table does."""

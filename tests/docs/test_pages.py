@@ -13,6 +13,7 @@ import pytest
 from typer import Exit
 from typer.main import get_command
 
+import bucketfmt as bf
 from bucketfmt.cli.app import UsageError, app
 from tests.check.planting import Patient
 from tests.docs.conftest import ROOT
@@ -114,3 +115,17 @@ def test_findings_that_pages_name_are_linked() -> None:
     linked = set(re.findall(r"\[([BCMPT]\d{3})\]\(reference/findings.md#([bcmpt]\d{3})\)", TROUBLE))
     assert len(linked) > 15
     assert {code for code, anchor in linked if code.lower() != anchor} == set()
+
+
+NOT_FOR_USERS = {"key_hint", "state"}
+"""Of a table, for other packages of this repository."""
+
+
+def test_the_reference_has_every_public_name() -> None:
+    page = (ROOT / "docs/reference/api.md").read_text()
+    shown = {*re.findall(r"^::: bucketfmt\.(\w+)$", page, re.MULTILINE)}
+    public = {*bf.__all__} - {*bf.errors.__all__, "__version__"}
+    assert public <= shown
+    (members,) = re.findall(r"members: \[(.{100,})\]", page)
+    methods = {name for name in dir(bf.Table) if not name.startswith("_")}
+    assert methods - NOT_FOR_USERS == {*members.split(", ")}

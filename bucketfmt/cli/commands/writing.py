@@ -30,6 +30,7 @@ from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.texts import size_text
+from bucketfmt.write.rows.basis import check_writable
 
 __all__ = [
     "CodecOption",
@@ -162,6 +163,7 @@ def upsert(
         table, storage_option, index, lock, concurrency, drop_metadata_table, services
     )
     if dry_run:
+        _check_writable(opened)
         print_plan(_plan(opened, files, format_), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
@@ -213,6 +215,7 @@ def delete(
         raise typer.BadParameter("give one of KEY... (or --keys-from), --filter and --partition")
     conditions = parse_conditions(filter_, opened.schema)
     if dry_run:
+        _check_writable(opened)
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
@@ -249,6 +252,12 @@ def open_to_write(
             services=bucketfmt.Services() if services else None,
         ),
     )
+
+
+def _check_writable(table: bucketfmt.Table) -> None:
+    """Refuse what a write would be refused for, where nothing is written."""
+    table.config.check_written_version()
+    check_writable(table.config)
 
 
 def _arguments(
