@@ -201,6 +201,8 @@ class Cleaner:
         found = []
         for instant in timeline.pending.of("clean").instants:
             plan = load_requested_content(store, config, instant, limits)
+            if plan is None and instant.state is State.REQUESTED:
+                continue  # Hudi died as it made the file, and removes it
             if not isinstance(plan, CleanerPlan):
                 path = join_path(config.timeline_path, requested_name(instant, config))
                 raise CorruptError("a clean without a plan; roll it back with Hudi", path=path)

@@ -98,16 +98,20 @@ class RollbackPlanner:
     def load_begun(self, timeline: Timeline) -> list[tuple[Instant, RollbackPlan]]:
         """Return the rollbacks that were begun and not completed, newest first, with their plans.
 
+        One is left out that was requested without a plan: Hudi died as it made the file. It has
+        taken nothing back, and whoever rolls the same write back makes another.
+
         Raises:
             CorruptError: a plan does not decode.
         """
-        return [
-            (instant, self._load_plan(instant))
-            for instant in reversed(timeline.pending.of("rollback").instants)
-        ]
+        begun = reversed(timeline.pending.of("rollback").instants)
+        plans = ((instant, self._load_plan(instant)) for instant in begun)
+        return [(instant, plan) for instant, plan in plans if plan is not None]
 
-    def _load_plan(self, rollback: Instant) -> RollbackPlan:
+    def _load_plan(self, rollback: Instant) -> RollbackPlan | None:
         plan = self._load_requested(rollback)
+        if plan is None and rollback.state is State.REQUESTED:
+            return None
         if not isinstance(plan, RollbackPlan) or plan.instant_to_rollback is None:
             raise CorruptError(
                 f"the rollback {rollback.requested_time} has no plan; if its file is empty, remove "

@@ -227,3 +227,24 @@ def test_what_hudi_left(
     assert report.status == "clean", report.findings
     assert not (folder / ".hoodie/.temp" / failed[0]).exists()
     assert len(load_timeline(again.store, again.config).completed.instants) == 4
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plan_that_hudi_had_not_begun_to_write_holds_nobody_up(
+    tmp_path: Path, version: int
+) -> None:
+    """It makes the file first, and writes the plan into it."""
+    table, model = make(tmp_path, version, "COPY_ON_WRITE", buckets=1)
+    given = rows(range(30, 50), ts=2, price=2.0)
+    failed = "20990101000000000"
+    leave_pending(table, failed, "commit")
+    for name in ("20990101000000001.rollback.requested", "20990101000000002.clean.requested"):
+        assert table.store.put_if_absent(f"{table.config.timeline_path}/{name}", b"")
+    assert bf.open(table.uri).check().status == "clean"
+    table.upsert(given)
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+    assert failed not in table.timeline.pending.requested_times
+    table.upsert(given)
+    table.clean(retain=1, dry_run=False)
+    assert_reads_as(table.uri, model)
