@@ -124,6 +124,7 @@ class SimulatedProcess:
 
     Attributes:
         store: The store through which the process sees the files.
+        machine: What it runs on, with a clock of its own.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class SimulatedProcess:
         *,
         store: FaultyStore | None = None,
         chance: int | None = None,
+        time: float | None = None,
     ) -> None:
         """Begin a process.
 
@@ -145,12 +147,14 @@ class SimulatedProcess:
             plan: The fault that strikes the process.
             store: The store to use, in place of `files` with the fault.
             chance: The random seed; by default the number.
+            time: When it begins, in seconds since the epoch; by default the number tells.
         """
         seed = number if chance is None else chance
-        machine = SimulatedMachine(seed, _FIRST_PROCESS_S + number * _HOUR_S)
-        files.now = machine.now
+        begins = _FIRST_PROCESS_S + number * _HOUR_S if time is None else time
+        self.machine = SimulatedMachine(seed, begins)
+        files.now = self.machine.now
         self.store = store or FaultyStore(files, plan)
-        self._writer = replace(writer, machine=machine.machine)
+        self._writer = replace(writer, machine=self.machine.machine)
 
     def open(self) -> Table:
         """Return the table."""

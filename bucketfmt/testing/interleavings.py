@@ -25,6 +25,7 @@ from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
+from bucketfmt.testing.simulated_machine import SimulatedMachine
 from bucketfmt.timeline.locking.in_process_lock import InProcessLock
 from bucketfmt.timeline.locking.lock import Waiting
 from bucketfmt.write.commit.open import WriterConfig
@@ -80,6 +81,7 @@ def interleave_everywhere(
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
     shared: bool = False,
+    still_s: float = 0,
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Interleaving]:
     """Yield the state after two pieces of work, for each operation of the first.
@@ -96,11 +98,13 @@ def interleave_everywhere(
         writer: The configuration of both writers.
         shared: Whether the two are threads that share one `Table`, which is opened before; else
             they are processes, and each opens the table.
+        still_s: For how long the first stands still before the second works; of processes. Beyond
+            its lease it loses the lock.
         numbers: Numbers of the operations of the first before which the second works, ascending,
             from 1; all by default. Threads do not count the operations that open the table.
     """
     if not shared:
-        yield from _interleave_processes(files, first, second, process, writer, numbers)
+        yield from _interleave_processes(files, first, second, process, writer, still_s, numbers)
         return
     for at in count(1) if numbers is None else numbers:
         met = _interleave_threads(files.copy(), at, first, second, process, writer)
@@ -115,14 +119,17 @@ def _interleave_processes(
     second: Callable[[Table], object],
     process: int,
     writer: WriterConfig,
+    still_s: float,
     numbers: Container[int] | None,
 ) -> Iterator[Interleaving]:
     """Yield the states after two processes that differ."""
 
     def meet(left: MemoryStore) -> Outcome:
-        now = left.now
-        meanwhile = SimulatedProcess(left, process, writer, chance=process + _SECOND)
-        left.now = now
+        now, chance = left.now, process + _SECOND
+        time = now() + still_s if still_s else None
+        meanwhile = SimulatedProcess(left, process, writer, chance=chance, time=time)
+        if not still_s:
+            left.now = now
         return _run(lambda: second(meanwhile.open()))
 
     alone = _WatchedStore(files.copy(), meet, numbers)
@@ -136,8 +143,16 @@ def _interleave_processes(
         store = files.copy()
         interrupted = _InterruptedStore(store, at, partial(_become, store, left, outcome))
         interrupting = SimulatedProcess(store, process, writer, store=interrupted)
+        if still_s:
+            goes_on = partial(_go_on, interrupting.machine, left)
+            interrupted.after_interrupt = goes_on
         done = _run(lambda p=interrupting: first(p.open()))  # type: ignore[misc]
         yield Interleaving(store, operation, done, outcome)
+
+
+def _go_on(machine: SimulatedMachine, left: MemoryStore) -> None:
+    """Set the clock of who stood still to that of who worked meanwhile."""
+    machine.time = left.now() + 1
 
 
 def _become(store: MemoryStore, left: MemoryStore, outcome: Outcome) -> Outcome:
@@ -253,6 +268,7 @@ class _InterruptedStore(FaultyStore):
         self._at = at
         self._interrupt = interrupt
         self._is_interrupted = False
+        self.after_interrupt: Callable[[], object] = lambda: None
         self.outcome: Outcome | None = None
 
     def _count(self, operation: Operation) -> Fault | None:
@@ -260,6 +276,7 @@ class _InterruptedStore(FaultyStore):
         if not self._is_interrupted and len(self.operations) == self._at:
             self._is_interrupted = True  # what the other does on this store is not counted
             self.outcome = self._interrupt()
+            self.after_interrupt()
         return fault
 
 

@@ -41,13 +41,15 @@ __all__ = ["FIRSTS", "MEETINGS", "SECONDS", "Meeting", "Tally", "interleave", "i
 
 _PROCESS, _FOLLOWER = 2, 3
 _LESS_THAN_A_LEASE_S = 5.0
+_MORE_THAN_A_LEASE_S = 30.0
 Act = Callable[[bf.Table], object]
 
 
 class Meeting(NamedTuple):
     """Two pieces of work on one table, by names: the second is done amid the first.
 
-    By two processes, or by two threads that share one `Table`.
+    By two processes, by two threads that share one `Table`, or by two processes of which the first
+    stands still meanwhile, for longer than its lease: "stalled".
     """
 
     kind: str
@@ -128,7 +130,7 @@ MEETINGS = [
     for kind in KINDS
     for first in FIRSTS
     for second in SECONDS
-    for writers in ("processes", "threads")
+    for writers in ("processes", "threads", "stalled")
     if is_ring(kind)
     or not _RESIZES & {first, second}
     or (kind.is_directory and "schedule a resize" not in (first, second))
@@ -208,6 +210,7 @@ def interleave(meeting: Meeting, most: int | None = None, seed: str = "") -> Tal
         process=_PROCESS,
         writer=kind.writer,
         shared=meeting.writers == "threads",
+        still_s=_MORE_THAN_A_LEASE_S if meeting.writers == "stalled" else 0,
         numbers=numbers,
     ):
         tally.ways += 1
@@ -251,6 +254,9 @@ def _results(base: MemoryStore, kind: Kind, *acts: Act) -> list[list[Row]]:
 def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting) -> str | None:
     """Return what is wrong with a table that two have worked on."""
     for outcome in (met.first, met.second):
+        is_late = outcome is met.first and isinstance(outcome.error, bf.LockLostError)
+        if is_late and meeting.writers == "stalled":
+            continue
         if outcome.error is not None and not _may_be_told(outcome.error, meeting):
             return f"not a conflict, but {type(outcome.error).__name__}"
     done = met.first.error is None, met.second.error is None
@@ -260,6 +266,8 @@ def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting
         (False, True): serial.second,
         (False, False): serial.neither,
     }[done]
+    if isinstance(met.first.error, bf.LockLostError):  # which tells of no outcome
+        may_be = [*may_be, *serial.both, *serial.first]
     now = read_rows(met.store)
     if now not in may_be:
         return f"no order of the two leaves {now}, but {may_be}"

@@ -40,7 +40,7 @@ def test_every_work_and_every_kind_of_table_is_met() -> None:
     kinds, firsts, seconds, writers = (set(names) for names in zip(*met, strict=True))
     assert kinds == {str(kind) for kind in KINDS}
     assert (firsts, seconds) == (set(FIRSTS), set(SECONDS))
-    assert writers == {"processes", "threads"}
+    assert writers == {"processes", "threads", "stalled"}
 
 
 @pytest.mark.parametrize("meeting", SAMPLE, ids=" | ".join)
