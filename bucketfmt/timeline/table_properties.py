@@ -159,7 +159,11 @@ def change_properties(
         store.delete(path)
     check_held()
     store.replace(PROPERTIES_BACKUP, _encode(old.properties, "Updated at", moment))
-    check_held()
+    try:
+        check_held()
+    except BucketfmtError:
+        store.delete(PROPERTIES_BACKUP)  # it was put late, and would look like an update's rest
+        raise
     store.replace(PROPERTIES, _encode(changed, "Updated at", moment))
     store.delete(PROPERTIES_BACKUP)
     return config

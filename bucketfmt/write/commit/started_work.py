@@ -154,6 +154,8 @@ class PendingInstant:
     ) -> bool:
         """Whether what came onto the timeline since names this instant, or one of its files.
 
+        Or a file group that replaces others: a log file to it tells of no more.
+
         Args:
             before: The timeline before the instant was published.
             now: The timeline.
@@ -165,6 +167,9 @@ class PendingInstant:
         if find_what_may_be_archived(before, now) is not None:
             return True  # it may have been archived
         files = [(stat.path or "").rpartition("/")[2] for stat in metadata.write_stats]
+        replacing = []
+        if any(metadata.partition_to_replace_file_ids.values()):
+            replacing = [stat.file_id or "" for stat in metadata.write_stats]
         known = {instant.file_name for instant in before.instants}
         for entry in self.table.store.list(config.timeline_path):
             file = find_instant_file(entry.name, config.timeline_layout)
@@ -172,7 +177,7 @@ class PendingInstant:
                 continue
             if file.action == "rollback":  # of this instant, which it then does not stand on
                 continue
-            names = [self.instant] if by_instant else []
+            names = [self.instant, *replacing] if by_instant else []
             # Until version 6 a deltacommit lists the log files of its slice, pending ones too.
             if file.action != "deltacommit" or not by_instant:
                 names += files

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 
-from bucketfmt.errors import BucketfmtError, ConflictError
+from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
@@ -100,15 +100,22 @@ class Transactions(WritableTable):
         """As `WritableTable.locked`. Where the lock is lost, what was done late is mended.
 
         That is a plan which the next owner did not see, and partitions of the metadata table that
-        the next owner made, and this one removed. They are mended under the lock of now.
+        the next owner made, and this one removed. They are mended under the lock of now. What the
+        next owner changed is a conflict, also where it looks like damage: a file that is gone.
         """
         is_lost = False
         try:
             with super().locked(begins=begins) as table:
                 try:
                     yield table
-                except ConflictError:
+                except (ConflictError, CorruptError, NotFoundError) as error:
                     is_lost = not table.lock.may_publish()
+                    if is_lost and not isinstance(error, ConflictError):
+                        raise ConflictError(
+                            "the table lock was lost: this process stood still for longer than "
+                            f"its lease, and others changed the table meanwhile ({error}). Reload "
+                            "the table and begin again, with longer leases if it recurs"
+                        ) from error
                     raise
         except ConflictError as error:
             if is_lost:

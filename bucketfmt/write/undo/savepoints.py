@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
+from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.paths import join_path
@@ -59,7 +60,11 @@ def put_savepoint(
     if pending is None:
         pending = table.begin(instant, "savepoint")
         table.load_timeline()
-    table.publish(pending, metadata)
+    try:
+        table.publish(pending, metadata)
+    except ConflictError:  # what is pending would hold cleaning and archival back
+        table.store.delete(join_path(table.config.timeline_path, pending.file_name))
+        raise
     return instant
 
 

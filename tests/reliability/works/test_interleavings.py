@@ -36,7 +36,7 @@ WAYS = 20
 
 
 def test_every_work_and_every_kind_of_table_is_met() -> None:
-    met = {one for number in range(20) for one in choose(str(number))}
+    met = {one for number in range(60) for one in choose(str(number))}
     kinds, firsts, seconds, writers = (set(names) for names in zip(*met, strict=True))
     assert kinds == {str(kind) for kind in KINDS}
     assert (firsts, seconds) == (set(FIRSTS), set(SECONDS))
