@@ -8,7 +8,7 @@ TransactionManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ from bucketfmt.snapshot.overtaken import find_undoing, find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.load import load_timeline, requested_name
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -52,6 +52,8 @@ from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
+
+_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 class Transaction(PendingInstant):
@@ -209,12 +211,17 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                conflict = _find_later(now, done) or self._find_late_conflict(
+                since, unseen = self._find_since(before, now, done)
+                if not unseen:
+                    return done  # the lock was lost later: whoever came since has seen the commit
+                conflict = _find_later(unseen, done) or self._find_late_conflict(
                     before, now, metadata, basis, may_overlap
                 )
                 if conflict is None:
                     return done
-                is_built_on = self.is_built_on(before, now, config, metadata, by_instant=True)
+                is_built_on = len(unseen) < len(since) or self.is_built_on(
+                    before, now, config, metadata, by_instant=True
+                )
                 if is_built_on or not lock.holds():
                     raise lost
                 store.delete(join_path(config.timeline_path, done.file_name))
@@ -236,6 +243,38 @@ class Transaction(PendingInstant):
                 time = instant.completion_time if self.config.timeline_layout == 2 else None
                 return replace(instant, completion_time=time)
         return None
+
+    def _find_since(
+        self, before: Timeline, now: Timeline, done: Instant
+    ) -> tuple[list[Instant], list[Instant]]:
+        """Return what came onto the timeline since, and what of that has not seen this commit.
+
+        The store tells when files appeared. A write that completed after this commit appeared has
+        compared itself with it; a plan that was there before lacks it. All are returned where the
+        store does not tell.
+        """
+        known = {instant.file_name for instant in before.instants}
+        since = [
+            instant
+            for instant in now.instants
+            if instant.file_name not in known and instant.requested_time != self.instant
+        ]
+        listed = self.table.store.list(self.config.timeline_path)
+        appeared = {entry.name: entry.modified for entry in listed}
+        own = appeared.get(done.file_name)
+        if own is None:
+            return since, since
+        unseen = []
+        for instant in since:
+            name = instant.file_name
+            if not instant.is_completed:
+                if instant.action in _WRITES:
+                    continue  # it will compare itself
+                name = requested_name(instant, self.config)
+            at = appeared.get(name)
+            if at is None or at <= own:
+                unseen.append(instant)
+        return since, unseen
 
     def _find_late_conflict(
         self,
@@ -410,7 +449,7 @@ def _check_not_undone(before: Timeline, now: Timeline) -> None:
         )
 
 
-def _find_later(now: Timeline, done: Instant) -> ConflictError | None:
+def _find_later(unseen: Iterable[Instant], done: Instant) -> ConflictError | None:
     """Return that others are later than a late commit, whose name had its completion time before.
 
     They have not seen it: a compaction since has left its log files out, which belong to the slice
@@ -419,10 +458,8 @@ def _find_later(now: Timeline, done: Instant) -> ConflictError | None:
     ended = done.completion_time
     if ended is None:
         return None
-    for instant in now.instants:
-        if instant.requested_time != done.requested_time and ended < max(
-            instant.requested_time, instant.completion_time or ""
-        ):
+    for instant in unseen:
+        if ended < max(instant.requested_time, instant.completion_time or ""):
             return ConflictError(
                 f"{instant.action} {instant.requested_time} came while {done.requested_time} was "
                 "published and its lock was lost. Nothing is published; reload the table and retry"
