@@ -274,7 +274,8 @@ def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting
     if (
         meeting.writers == "stalled" and meeting.second == "roll back"
     ):  # of what the first published
-        may_be = [*may_be, *serial.neither, *serial.both]
+        # It is refused then, or, tried again, comes after the rollback.
+        may_be = [*may_be, *serial.neither, *serial.first, *serial.both]
     if is_unknown or (is_finished and met.first.error is not None):  # by the second, or the next
         may_be = [*may_be, *serial.both, *serial.first]
     now = read_rows(met.store)
