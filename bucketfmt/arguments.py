@@ -7,6 +7,7 @@ argument and says what to give.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from operator import index
@@ -22,6 +23,7 @@ __all__ = [
     "check_text",
     "check_texts",
     "did_you_mean",
+    "find_repeated",
 ]
 
 _NAMES_SHOWN = 20
@@ -156,6 +158,11 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     if not (isinstance(value, str) and value in choices):
         *others, last = choices
         raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
+
+
+def find_repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that are there more than once, sorted."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:

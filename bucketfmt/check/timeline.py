@@ -35,7 +35,7 @@ from bucketfmt.timeline.load import (
     load_requested_content,
     requested_name,
 )
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 
 __all__ = [
     "STALE_AFTER",
@@ -52,7 +52,6 @@ STALE_AFTER = timedelta(hours=24)
 
 # These wait for whoever runs them next, for as long as it takes.
 _WAITING = frozenset({"compaction", "logcompaction", "clustering", "indexing", "clean"})
-_WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 # Without a plan in the requested file; that of a compaction is told through the state.
 _UNPLANNED = frozenset({"commit", "deltacommit", "compaction", "savepoint"})
 
@@ -79,7 +78,7 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
     _ = state.pending_compactions  # their damage is told through the state, as that of commits
     paths = {i.requested_time: join_path(folder, i.file_name) for i in timeline.instants}
     yield from find_unreadable_schemas(state.commits, paths, state.limits)
-    services = [i for i in timeline.completed.instants if i.action not in _WRITES]
+    services = [i for i in timeline.completed.instants if i.action not in COMMIT_ACTIONS]
     planned = [i for i in timeline.pending.instants if i.action not in _UNPLANNED]
     workers = waiting_count(state.store)
     for find, instants in ((_content_fault, services), (_plan_fault, planned)):

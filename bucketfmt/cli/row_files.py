@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ __all__ = ["FileFormat", "open_row_files"]
 
 _JSON_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL = msgspec.Raw(b"null")
-_REFUSED = (OSError, ValueError, pa.ArrowException)  # of pyarrow, msgspec and `text_values`
 
 
 class FileFormat(str, Enum):
@@ -95,14 +94,10 @@ def _open(
             what = "standard input" if is_stdin else str(file)
             raise typer.BadParameter(f"{what}: the format is unknown; give --format")
         file_format = found
-    try:
+    with _naming(file):
         if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end
             return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema, alike)
         return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema, alike)
-    except bucketfmt.BucketfmtError:
-        raise
-    except _REFUSED as error:
-        raise typer.BadParameter(f"{file}: {error}") from error
 
 
 def _open_as(
@@ -154,22 +149,25 @@ def _open_csv(source: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
 def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordBatchReader:
     """Return rows of JSON lines, without columns of the schema that no row has."""
     text = source.read_bytes() if isinstance(source, Path) else source.read()
-    lines = [_JSON_ROW.decode(line) for line in text.splitlines() if line.strip()]
-    counts = Counter(chain.from_iterable(lines))
-    apart = {
-        field.name: field.type
-        for field in schema or ()
-        if counts[field.name] and _is_apart(field, lines)
-    }
+    known = {} if schema is None else {field.name: field.type for field in schema}
+    floats = [name for name, kind in known.items() if pa.types.is_floating(kind)]
+    counts: Counter[str] = Counter()
+    quoted: set[str] = set()
+    num_lines = 0
+    for fields in _json_lines(text):
+        num_lines += 1
+        counts.update(fields.keys())
+        quoted.update(name for name in floats if _is_quoted(fields.get(name)))
+    given = {name: kind for name, kind in known.items() if counts[name]}
+    apart = {n: kind for n, kind in given.items() if n in quoted or is_written_as_text(kind)}
+    plain = pa.schema({n: kind for n, kind in given.items() if n not in apart})
     if apart:
-        text = b"\n".join(_without(line, apart) for line in lines)
-    plain = [field for field in schema or () if counts[field.name] and field.name not in apart]
-    parse = pyarrow.json.ParseOptions(explicit_schema=pa.schema(plain))
+        text, values = _split(text, apart)
+    parse = pyarrow.json.ParseOptions(explicit_schema=plain)
     rows = pyarrow.json.read_json(pa.BufferReader(text), parse_options=parse)
     for name, kind in apart.items():
-        values = [msgspec.json.decode(line.get(name, _NULL)) for line in lines]
-        rows = rows.append_column(name, from_json(values, kind))
-    gaps = [name for name in rows.column_names if 0 < counts[name] < len(lines)]
+        rows = rows.append_column(name, from_json(values[name], kind))
+    gaps = [name for name in rows.column_names if 0 < counts[name] < num_lines]
     if alike and gaps:
         raise bucketfmt.SchemaError(
             f"some rows lack the field {gaps[0]}, which other rows have; give the field in each "
@@ -178,20 +176,35 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     return rows.select([name for name in rows.column_names if counts[name]]).to_reader()
 
 
-def _is_apart(field: pa.Field, lines: Sequence[Mapping[str, msgspec.Raw]]) -> bool:
-    """Whether the values of a column are such that pyarrow does not read them from JSON."""
-    if pa.types.is_floating(field.type):
-        return any(bytes(line.get(field.name, b""))[:1] == b'"' for line in lines)
-    return is_written_as_text(field.type)
+def _json_lines(text: bytes) -> Iterator[dict[str, msgspec.Raw]]:
+    return (_JSON_ROW.decode(line) for line in text.splitlines() if line.strip())
 
 
-def _without(line: Mapping[str, msgspec.Raw], names: Container[str]) -> bytes:
-    """Return a line without some of its fields."""
-    return msgspec.json.encode({name: own for name, own in line.items() if name not in names})
+def _is_quoted(value: msgspec.Raw | None) -> bool:
+    """Whether a number is written as text: NaN, or infinite."""
+    return value is not None and bytes(value)[:1] == b'"'
+
+
+def _split(text: bytes, apart: Iterable[str]) -> tuple[bytes, dict[str, list[Any]]]:
+    """Return JSON lines without some fields, and the values of these."""
+    values: dict[str, list[Any]] = {name: [] for name in apart}
+    lines = []
+    for fields in _json_lines(text):
+        for name, own in values.items():
+            own.append(msgspec.json.decode(fields.pop(name, _NULL)))
+        lines.append(msgspec.json.encode(fields))
+    return b"\n".join(lines), values
 
 
 def _read(file: Path, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    try:
+    with _naming(file):
         yield from reader
-    except _REFUSED as error:
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Name the file in an error of pyarrow, msgspec or `text_values`."""
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise typer.BadParameter(f"{file}: {error}") from error

@@ -202,14 +202,12 @@ class MetadataTable:
     def _is_log_compaction(self, requested_time: str) -> bool:
         """Whether a deltacommit of the metadata table is none of a write: it rewrote log blocks."""
         completed = self.timeline.completed.of("deltacommit").instants
-        for instant in completed:
-            if instant.requested_time == requested_time:
-                with _in_metadata_table():
-                    metadata = load_commit_metadata(
-                        self._own_store, self.config, instant, self.limits
-                    )
-                return metadata.operation_type == WriteOperation.LOG_COMPACT.operation_type
-        return False
+        instant = next((i for i in completed if i.requested_time == requested_time), None)
+        if instant is None:
+            return False
+        with _in_metadata_table():
+            metadata = load_commit_metadata(self._own_store, self.config, instant, self.limits)
+        return metadata.operation_type == WriteOperation.LOG_COMPACT.operation_type
 
     def _load_since(self, time: str) -> tuple[Instant, ...]:
         with _in_metadata_table():

@@ -47,7 +47,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.hudi_schemas import hudi_schema
 from bucketfmt.format.timeline.instant_content import decode_instant_content, encode_instant_content
 from bucketfmt.format.timeline.plans import RollbackPlan
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import (
@@ -95,8 +95,8 @@ class HistoryWriter:
         self,
         store: Store,
         config: TableConfig,
-        limits: Limits = DEFAULT_LIMITS,
-        check_held: Callable[[], object] = lambda: None,
+        limits: Limits,
+        check_held: Callable[[], object],
     ) -> None:
         """Set up.
 

@@ -23,10 +23,20 @@ from bucketfmt.format.names.instants import (
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
-__all__ = ["Instant", "NamedTimeline", "Timeline", "count_shared", "plan_timeline"]
+__all__ = [
+    "COMMIT_ACTIONS",
+    "Instant",
+    "NamedTimeline",
+    "Timeline",
+    "count_shared",
+    "plan_timeline",
+]
 
-_COMMIT_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
-_WRITE_ACTIONS = _COMMIT_ACTIONS | {"compaction", "logcompaction"}
+COMMIT_ACTIONS = ("commit", "deltacommit", "replacecommit")
+"""What a write of rows is, pending or completed."""
+
+_COMMITTING_ACTIONS = frozenset({*COMMIT_ACTIONS, "clustering"})
+_WRITE_ACTIONS = _COMMITTING_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
 _COMPLETED = State.COMPLETED
 _LEGACY = attrgetter("legacy")
@@ -93,7 +103,7 @@ class Timeline:
     @cached_property
     def commits(self) -> Timeline:
         """Only writes and replacements, completed or not, without pending compactions."""
-        return self._of(_COMMIT_ACTIONS)
+        return self._of(_COMMITTING_ACTIONS)
 
     @cached_property
     def writes(self) -> Timeline:

@@ -257,8 +257,8 @@ def _results(base: MemoryStore, kind: Kind, *acts: Act) -> list[list[Row]]:
 def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting) -> str | None:
     """Return what is wrong with a table that two have worked on."""
     for outcome in (met.first, met.second):
-        is_late = outcome is met.first and isinstance(outcome.error, bf.LockLostError)
-        if is_late and meeting.writers == "stalled":
+        is_late = meeting.writers == "stalled" and outcome is met.first
+        if is_late and isinstance(outcome.error, bf.LockLostError):
             continue
         if outcome.error is not None and not _may_be_told(outcome.error, meeting):
             return f"not a conflict, but {type(outcome.error).__name__}"
@@ -269,15 +269,8 @@ def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting
         (False, True): serial.second,
         (False, False): serial.neither,
     }[done]
-    is_unknown = isinstance(met.first.error, bf.LockLostError)
-    is_finished = meeting.first == "roll back" and meeting.writers == "stalled"
-    if (
-        meeting.writers == "stalled" and meeting.second == "roll back"
-    ):  # of what the first published
-        # It is refused then, or, tried again, comes after the rollback.
-        may_be = [*may_be, *serial.neither, *serial.first, *serial.both]
-    if is_unknown or (is_finished and met.first.error is not None):  # by the second, or the next
-        may_be = [*may_be, *serial.both, *serial.first]
+    if meeting.writers == "stalled":
+        may_be = [*may_be, *_stalled_orders(met, serial, meeting)]
     now = read_rows(met.store)
     if now not in may_be:
         return f"no order of the two leaves {now}, but {may_be}"
@@ -297,6 +290,16 @@ def _find_wrong(met: Interleaving, kind: Kind, serial: _Serial, meeting: Meeting
     if findings or table.timeline.pending.of("commit", "deltacommit", "replacecommit").instants:
         return f"{findings}, {table.timeline.pending.instants} pending"
     return None
+
+
+def _stalled_orders(met: Interleaving, serial: _Serial, meeting: Meeting) -> list[list[Row]]:
+    """Return what else may be left where the first has published, and then stood still."""
+    if meeting.second == "roll back":
+        # It takes back what the first published, which is refused then, or writes it again.
+        return [*serial.neither, *serial.first, *serial.both]
+    is_unknown = isinstance(met.first.error, bf.LockLostError)
+    is_finished = meeting.first == "roll back" and met.first.error is not None  # by the next
+    return [*serial.both, *serial.first] if is_unknown or is_finished else []
 
 
 def _may_be_told(error: bf.BucketfmtError, meeting: Meeting) -> bool:

@@ -272,7 +272,7 @@ def test_a_process_that_dies_while_it_puts_rings(
 
     with monkeypatch.context() as patch:
         patch.setattr("bucketfmt.resize.migration.migrate.find_ring", die)
-        patch.setattr("bucketfmt.resize.migration.migrate.change_properties", lambda *_: die())
+        patch.setattr("bucketfmt.write.commit.locked_table.change_properties", lambda *_: die())
         with pytest.raises(bf.StorageError):
             table.migrate(RING)
     between = bf.open(table.uri)

@@ -58,8 +58,6 @@ __all__ = ["SliceExaminer"]
 
 _LOG_BYTES_AT_ONCE = 128 << 20  # of all threads together; a larger file is read alone
 _NOTHING = memoryview(b"")
-
-
 _IS_PARTIAL = "log blocks of partial updates, which are not merged here; compact it with Hudi"
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 import bucketfmt
-from bucketfmt.arguments import did_you_mean
+from bucketfmt.arguments import did_you_mean, find_repeated
 from bucketfmt.cli.commands.writing import DryRun, FormatOption, print_plan
 from bucketfmt.cli.options import (
     Output,
@@ -46,8 +46,8 @@ def _names(option: str, text: str | None, schema: pa.Schema) -> list[str]:
         typer.BadParameter: there is no such column.
     """
     names = text.split(",") if text else []
-    if len({*names}) < len(names):
-        raise typer.BadParameter(f"{option}: a column is named twice")
+    if repeated := find_repeated(names):
+        raise typer.BadParameter(f"{option}: {', '.join(repeated)} named twice")
     for name in names:
         if find_column(schema.empty_table(), name.partition(":")[0]) is None:
             hint = did_you_mean(name, schema.names)
@@ -104,9 +104,8 @@ def create(
     """Create a table with the columns of a file; the rows of the file are not written."""
     options = parse_storage_options(storage_option) or None
     schema = open_row_files([like], format_, None).schema
-    double = [name for name in schema.names if schema.names.count(name) > 1]
-    if double:
-        raise bucketfmt.SchemaError(f"{like}: columns named twice: {', '.join(sorted({*double}))}")
+    if repeated := find_repeated(schema.names):
+        raise bucketfmt.SchemaError(f"{like}: columns named twice: {', '.join(repeated)}")
     arguments: dict[str, Any] = {
         "schema": schema,
         "record_key": _names("--key", key, schema),

@@ -11,6 +11,7 @@ from bucketfmt.cli.options import Output, OutputOption
 from bucketfmt.cli.render import print_json, print_table
 from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash, xxhash32
 from bucketfmt.format.keys.record_keys import KeyDialect, extract_hash_values
+from bucketfmt.limits import DEFAULT_LIMITS
 
 __all__ = ["hash_keys"]
 
@@ -28,7 +29,7 @@ def hash_keys(
             "--buckets",
             "-n",
             min=1,
-            max=99_999_999,
+            max=DEFAULT_LIMITS.num_buckets_max,
             help="Number of buckets of a simple bucket index.",
         ),
     ] = 256,

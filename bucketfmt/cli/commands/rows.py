@@ -12,7 +12,7 @@ import pyarrow as pa
 import typer
 
 import bucketfmt
-from bucketfmt.arguments import did_you_mean
+from bucketfmt.arguments import did_you_mean, find_repeated
 from bucketfmt.cli.options import IndexOption, StorageOption, TableArgument, open_table
 from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
@@ -96,8 +96,8 @@ def parse_columns(text: str | None, schema: pa.Schema) -> list[str] | None:
             raise typer.BadParameter(
                 f"--columns {text}: no column {name!r}; {did_you_mean(name, schema.names)}"
             )
-        if names.count(name) > 1:
-            raise typer.BadParameter(f"--columns {text}: {name!r} is named twice")
+    if repeated := find_repeated(names):
+        raise typer.BadParameter(f"--columns {text}: {', '.join(repeated)} named twice")
     return names
 
 

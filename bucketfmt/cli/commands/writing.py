@@ -30,7 +30,6 @@ from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.texts import size_text
-from bucketfmt.write.rows.basis import check_writable
 
 __all__ = [
     "CodecOption",
@@ -257,7 +256,7 @@ def open_to_write(
 def _check_writable(table: bucketfmt.Table) -> None:
     """Refuse what a write would be refused for, where nothing is written."""
     table.config.check_written_version()
-    check_writable(table.config)
+    table.config.check_writable()
 
 
 def _arguments(

@@ -277,6 +277,20 @@ class TableConfig:
                 "with Hudi 0.15; Hudi's older releases cannot read the table afterwards"
             )
 
+    def check_writable(self) -> None:
+        """Check that this release writes files of such a table.
+
+        Raises:
+            UnsupportedError: it does not.
+        """
+        for is_so, what in (
+            (self.cdc_enabled, "change data capture (hoodie.table.cdc.enabled)"),
+            (self.drop_partition_columns, "partition columns dropped from its files"),
+            (self.base_file_format != "PARQUET", f"base files in {self.base_file_format}"),
+        ):
+            if is_so:
+                raise UnsupportedError(f"writing to a table with {what}; write it with Hudi")
+
 
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:
     text = properties.get(key, "")

@@ -54,7 +54,6 @@ from bucketfmt.resize.rewrite import (
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.metadata.initialise import drop_partitions, forget_definitions
@@ -359,9 +358,7 @@ class Migrator(BucketService):
                     stated.update(Migrated(moved, before).entries())
                 return {**kept, **stated}
 
-            now = table.machine.now()
-            change_properties(table.store, table.limits, now, change, table.check_held)
-            outdated = _find_outdated(table.load_config())
+            outdated = _find_outdated(table.change_properties(change))
             drop_partitions(table, outdated)
             forget_definitions(table, outdated)
         return True

@@ -26,7 +26,7 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
-from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.receipts import RowReport
@@ -188,6 +188,23 @@ class LockedTable:
             StorageError: the store failed.
         """
         self.config = load_config(self.store, self.limits)
+        return self.config
+
+    def change_properties(
+        self, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> TableConfig:
+        """Replace the properties of the table, and return the new ones.
+
+        Args:
+            change: Returns the new properties for the old ones.
+
+        Raises:
+            ConflictError: the lock was lost; nothing is changed.
+            CorruptError: the properties are damaged, or the new ones would be.
+            StorageError: the store failed.
+        """
+        now = self.machine.now()
+        self.config = change_properties(self.store, self.limits, now, change, self.check_held)
         return self.config
 
     def check_held(self) -> None:

@@ -8,7 +8,7 @@ TransactionManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -42,6 +42,9 @@ from bucketfmt.write.commit.conflicts import (
     conflict_error,
     find_candidates,
     find_conflicts,
+    find_later,
+    find_since,
+    find_unseen,
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import WritableTable
@@ -52,8 +55,6 @@ from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
-
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 class Transaction(PendingInstant):
@@ -211,10 +212,11 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                since, unseen = self._find_since(before, now, done)
+                since = find_since(before, now, self.instant)
+                unseen = find_unseen(since, done, self._load_times())
                 if not unseen:
                     return done  # the lock was lost later: whoever came since has seen the commit
-                conflict = _find_later(unseen, done) or self._find_late_conflict(
+                conflict = find_later(unseen, done) or self._find_late_conflict(
                     before, now, metadata, basis, may_overlap
                 )
                 if conflict is None:
@@ -244,37 +246,17 @@ class Transaction(PendingInstant):
                 return replace(instant, completion_time=time)
         return None
 
-    def _find_since(
-        self, before: Timeline, now: Timeline, done: Instant
-    ) -> tuple[list[Instant], list[Instant]]:
-        """Return what came onto the timeline since, and what of that has not seen this commit.
-
-        The store tells when files appeared. A write that completed after this commit appeared has
-        compared itself with it; a plan that was there before lacks it. All are returned where the
-        store does not tell.
-        """
-        known = {instant.file_name for instant in before.instants}
-        since = [
-            instant
-            for instant in now.instants
-            if instant.file_name not in known and instant.requested_time != self.instant
-        ]
+    def _load_times(self) -> Callable[[Instant], float | None]:
+        """Return what tells when a completed instant appeared, or the plan of a pending one."""
         listed = self.table.store.list(self.config.timeline_path)
-        appeared = {entry.name: entry.modified for entry in listed}
-        own = appeared.get(done.file_name)
-        if own is None:
-            return since, since
-        unseen = []
-        for instant in since:
-            name = instant.file_name
-            if not instant.is_completed:
-                if instant.action in _WRITES:
-                    continue  # it will compare itself
-                name = requested_name(instant, self.config)
-            at = appeared.get(name)
-            if at is None or at <= own:
-                unseen.append(instant)
-        return since, unseen
+        modified = {entry.name: entry.modified for entry in listed}
+
+        def appeared(instant: Instant) -> float | None:
+            is_done = instant.is_completed
+            name = instant.file_name if is_done else requested_name(instant, self.config)
+            return modified.get(name)
+
+        return appeared
 
     def _find_late_conflict(
         self,
@@ -447,24 +429,6 @@ def _check_not_undone(before: Timeline, now: Timeline) -> None:
             f"{undoing.action} {undoing.requested_time} was begun since the record index was read "
             "for this write. Nothing was published; reload the table and retry"
         )
-
-
-def _find_later(unseen: Iterable[Instant], done: Instant) -> ConflictError | None:
-    """Return that others are later than a late commit, whose name had its completion time before.
-
-    They have not seen it: a compaction since has left its log files out, which belong to the slice
-    before; and whoever asks for changes since what others completed does not get its rows.
-    """
-    ended = done.completion_time
-    if ended is None:
-        return None
-    for instant in unseen:
-        if ended < max(instant.requested_time, instant.completion_time or ""):
-            return ConflictError(
-                f"{instant.action} {instant.requested_time} came while {done.requested_time} was "
-                "published and its lock was lost. Nothing is published; reload the table and retry"
-            )
-    return None
 
 
 def _leave_to_next() -> None:

@@ -57,12 +57,16 @@ from bucketfmt.metadata_table.valid_instants import is_initial_instant
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.table_properties import change_properties, has_table, put_properties
+from bucketfmt.timeline.table_properties import has_table, put_properties
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.delta_commit import INITIAL_WRITE_TOKEN
 from bucketfmt.write.metadata.table_contents import TableContents
 from bucketfmt.write.metadata.update import PartitionUpdate
-from bucketfmt.write.properties.metadata_table import drop_metadata_table, with_partitions
+from bucketfmt.write.properties.metadata_table import (
+    drop_metadata_table,
+    remove_folder,
+    with_partitions,
+)
 
 __all__ = [
     "KEPT_PARTITIONS",
@@ -115,7 +119,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     if "files" in wanted and "files" not in listed:
         # A process that died while it removed the metadata table has left instants of it, and not
         # others: what it lacks would be missing in the new one.
-        _remove(table, METADATA_TABLE)
+        remove_folder(table.store, METADATA_TABLE, table.check_held)
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
     if not has_table(below_store):
@@ -124,7 +128,8 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     for name in made:
         if name not in wanted:
             continue
-        _remove(table, join_path(METADATA_TABLE, name))  # what a crash has left
+        left = join_path(METADATA_TABLE, name)  # by a crash
+        remove_folder(table.store, left, table.check_held)
         _put_partition(table, name, contents)
         _put_definition(table, name, contents)
         _list(table, partial(_with, name), {name})
@@ -184,18 +189,7 @@ def drop_partitions(
         folders = [check_relative_path(join_path(METADATA_TABLE, n), table.limits) for n in gone]
         _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
         for folder in folders:
-            _remove(table, folder)
-
-
-def _remove(table: LockedTable, folder: str) -> None:
-    """Remove a folder of the metadata table.
-
-    Raises:
-        ConflictError: the lock was lost, perhaps before: what is gone may be its next owner's.
-    """
-    table.check_held()
-    table.store.delete_tree(folder)
-    table.check_held()
+            remove_folder(table.store, folder, table.check_held)
 
 
 def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
@@ -251,10 +245,8 @@ def _list(
         begun = {*table.config.metadata_partitions_unfinished} - {*finished} | {*unfinished}
         return with_partitions(properties, change([name for name in known if name]), begun)
 
-    now = table.machine.now()
-    change_properties(table.store, table.limits, now, changed, table.check_held)
+    table.change_properties(changed)
     table.check_held()  # what is listed may be gone, and is not acknowledged
-    table.load_config()
 
 
 def _properties(config: TableConfig) -> dict[str, str]:
@@ -419,12 +411,7 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
     )
     _put_definitions(table, path, known)
     if table.config.properties.get(INDEX_DEFINITIONS) is None:
-        entry = {INDEX_DEFINITIONS: path}
-        now = table.machine.now()
-        change_properties(
-            table.store, table.limits, now, lambda old: {**old, **entry}, table.check_held
-        )
-        table.load_config()
+        table.change_properties(lambda old: {**old, INDEX_DEFINITIONS: path})
 
 
 def _put_definitions(

@@ -18,7 +18,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import change_properties
 
-__all__ = ["drop_metadata_table", "with_partitions"]
+__all__ = ["drop_metadata_table", "remove_folder", "with_partitions"]
 
 
 def drop_metadata_table(
@@ -44,8 +44,23 @@ def drop_metadata_table(
     change_properties(
         store, limits, now, lambda old: with_partitions(old, (), unfinished), check_held
     )
+    remove_folder(store, METADATA_TABLE, check_held)
+
+
+def remove_folder(store: Store, folder: str, check_held: Callable[[], object]) -> None:
+    """Remove the metadata table, or a partition of it. Call it under the table lock.
+
+    Args:
+        store: The table's files.
+        folder: The path.
+        check_held: Raises where the lock was lost: before, nothing is removed; after, what is gone
+            may be its next owner's.
+
+    Raises:
+        StorageError: the store failed; do it again.
+    """
     check_held()
-    store.delete_tree(METADATA_TABLE)
+    store.delete_tree(folder)
     check_held()
 
 

@@ -14,7 +14,6 @@ from bucketfmt.index.resolve import find_declared_index
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.rehashed_number import find_rehashed_number
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.transactions import Transactions
 
 __all__ = ["is_recorded", "pin_index"]
@@ -83,13 +82,9 @@ def pin_index(
         if rehashed is not None and rehashed.newest is not None:
             recorded.update(rehashed.newest.entry())
         changed = {*IndexSettings.KEYS, REHASH}
-        return change_properties(
-            state.store,
-            state.limits,
-            table.machine.now(),
+        return table.change_properties(
             lambda properties: {
                 **{k: v for k, v in properties.items() if k not in changed},
                 **recorded,
-            },
-            table.check_held,
+            }
         )

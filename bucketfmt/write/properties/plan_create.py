@@ -24,6 +24,7 @@ from bucketfmt.arguments import (
     check_text,
     check_texts,
     did_you_mean,
+    find_repeated,
 )
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.names.layout import (
@@ -222,9 +223,8 @@ def _check_columns(
 
 
 def _check_once(what: str, names: Sequence[str]) -> None:
-    double = sorted({name for name in names if names.count(name) > 1})
-    if double:
-        raise SchemaError(f"{what} named twice: {', '.join(double)}")
+    if repeated := find_repeated(names):
+        raise SchemaError(f"{what} named twice: {', '.join(repeated)}")
 
 
 def _check_writers_take(properties: Mapping[str, str], schema: pa.Schema) -> None:

@@ -13,7 +13,6 @@ from bucketfmt.errors import (
     SchemaError,
     UnsupportedError,
 )
-from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.location.find_index import IndexFinder
@@ -35,7 +34,7 @@ from bucketfmt.write.rows.schema_change import (
     plan_schema,
 )
 
-__all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]
+__all__ = ["Basis", "check_operations_are_not_kept"]
 
 
 class Basis:
@@ -86,7 +85,7 @@ class Basis:
         self.finder = finder
         self.index: Index = _writable_index(finder.resolve(snapshot)) if index is None else index
         self._config = snapshot.state.config
-        check_writable(snapshot.state.config)
+        snapshot.state.config.check_writable()
         check_operations_are_not_kept(snapshot)
         self.rules: MergeRules = find_merge_rules(self._config)
         self.locator: Locator = find_locator(snapshot, finder)
@@ -199,18 +198,3 @@ def check_operations_are_not_kept(snapshot: Snapshot) -> None:
             "changelog.enabled): deletes in its logs would be overlooked; write to it, and "
             "compact it, with Flink"
         )
-
-
-def check_writable(config: TableConfig) -> None:
-    """Refuse kinds of tables whose files this release does not write.
-
-    Raises:
-        UnsupportedError: it is such a table.
-    """
-    for is_so, what in (
-        (config.cdc_enabled, "change data capture (hoodie.table.cdc.enabled)"),
-        (config.drop_partition_columns, "partition columns dropped from its files"),
-        (config.base_file_format != "PARQUET", f"base files in {config.base_file_format}"),
-    ):
-        if is_so:
-            raise UnsupportedError(f"writing to a table with {what}; write it with Hudi")

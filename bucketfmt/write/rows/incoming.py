@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.arguments import find_repeated
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 
@@ -37,10 +38,8 @@ class IncomingRows:
             SchemaError: two columns have one name.
         """
         self._reader = open_rows(data)
-        names = self._reader.schema.names
-        double = {name for name in names if names.count(name) > 1}
-        if double:
-            raise SchemaError(f"columns named twice: {', '.join(sorted(double))}")
+        if repeated := find_repeated(self._reader.schema.names):
+            raise SchemaError(f"columns named twice: {', '.join(repeated)}")
         self.schema = pa.schema([f for f in self._reader.schema if f.name not in META_COLUMNS])
 
     def __iter__(self) -> Iterator[pa.Table]:

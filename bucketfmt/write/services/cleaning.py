@@ -50,7 +50,6 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.transactions import Transactions
-from bucketfmt.write.rows.basis import check_writable
 from bucketfmt.write.services.plan_clean import (
     CleanBasis,
     Retention,
@@ -214,7 +213,7 @@ class Cleaner:
     ) -> CleanerPlan | None:
         """Return the plan for what is there now; None if there is nothing to delete."""
         state = snapshot.state
-        check_writable(state.config)
+        state.config.check_writable()
         if is_idle(state.timeline, retention):
             return None
         return plan_clean(_load_basis(state, partitions), retention)

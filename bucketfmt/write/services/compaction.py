@@ -58,7 +58,7 @@ from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
-from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
+from bucketfmt.write.rows.basis import check_operations_are_not_kept
 from bucketfmt.write.services.compaction_task import CompactionTask
 from bucketfmt.write.services.plan_compaction import (
     CompactionPreview,
@@ -205,7 +205,7 @@ class Compactor:
                 plan = plan_now(snapshot)
             if plan is None:
                 return None
-            check_writable(table.config)
+            table.config.check_writable()
             operations = tuple(
                 check_operation(operation, owner.limits) for operation in plan.operations
             )
@@ -269,7 +269,7 @@ class Compactor:
         state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return None
-        check_writable(state.config)
+        state.config.check_writable()
         check = partial(check_operations_are_not_kept, snapshot)
         do_together(state.store, check, lambda: state.lister.partitions)
         find_merge_rules(state.config)  # rather now than with a plan that cannot be executed

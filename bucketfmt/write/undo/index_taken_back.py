@@ -13,7 +13,6 @@ from bucketfmt.format.buckets.rehashes import REHASH, Rehash
 from bucketfmt.format.names.layout import HASHING_CONFIG_FOLDER, HASHING_METADATA_FOLDERS
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable
 
 __all__ = ["take_back_index"]
@@ -59,6 +58,4 @@ def take_back_index(table: LockedTable, instant: str) -> None:
     def change(old: Mapping[str, str]) -> dict[str, str]:
         return {**{name: text for name, text in old.items() if name not in gone}, **stated}
 
-    moment = table.machine.now()
-    change_properties(table.store, table.limits, moment, change, table.check_held)
-    table.load_config()
+    table.change_properties(change)

@@ -9,14 +9,12 @@ they are executed again from their plans. Readers see none of it: what is pendin
 from __future__ import annotations
 
 from bucketfmt.errors import ConflictError, NotFoundError
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_conflicts import check_no_restore
 
 __all__ = ["recover"]
-
-_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 def recover(rollbacks: Rollbacks) -> None:
@@ -34,7 +32,7 @@ def recover(rollbacks: Rollbacks) -> None:
     for rollback, plan in planner.load_begun(timeline):
         _finish_begun(rollbacks, timeline, rollback, planner.parse(rollback, plan))
         timeline = table.load_timeline()
-    for instant in reversed(timeline.pending.of(*_WRITES).instants):
+    for instant in reversed(timeline.pending.of(*COMMIT_ACTIONS).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):
             _take_back_dead(rollbacks, instant)
 

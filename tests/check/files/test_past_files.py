@@ -128,7 +128,7 @@ def test_what_an_archived_clean_deleted_is_not_lost(tmp_path: Path, table_versio
     """The commits whose files the clean deleted are active still."""
     table = cleaned_table(tmp_path, table_version, "KEEP_LATEST_COMMITS")
     cleans = table.timeline.completed.of("clean").instants
-    history = HistoryWriter(table.store, table.config)
+    history = HistoryWriter(table.store, table.config, table.limits, lambda: None)
     history.put_archived(cleans)
     history.delete_active(cleans)
     assert not bf.open(tmp_path).timeline.of("clean").instants

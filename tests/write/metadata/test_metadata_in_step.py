@@ -506,7 +506,7 @@ def test_all_is_made_anew_where_the_base_file_of_files_is_of_an_archived_instant
     config = load_config(below, DEFAULT_LIMITS)
     instants = load_timeline(below, config).instants
     compaction = max(number for number, i in enumerate(instants) if i.action == "commit")
-    history = HistoryWriter(below, config)
+    history = HistoryWriter(below, config, DEFAULT_LIMITS, lambda: None)
     history.put_archived(instants[: compaction + 1])
     history.delete_active(instants[: compaction + 1])
     assert_in_step(bf.open(table.uri))
