@@ -19,6 +19,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt.choices import (
+    CleanPolicy,
+    Codec,
+    Concurrency,
+    Depth,
+    Duplicates,
+    KeyForm,
+    Missing,
+    SharedLock,
+    Split,
+    StartedOperation,
+)
 from bucketfmt_spark.bucket_id import key_fields
 from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import map_batches
@@ -39,12 +51,10 @@ from bucketfmt_spark.table_services.services import (
     rollback,
     savepoint,
 )
-from bucketfmt_spark.writing import Operation, write
+from bucketfmt_spark.writing import write
 
 __all__ = ["main"]
 
-_DEPTHS = ("quick", "default", "full")
-_CODECS = ("zstd", "snappy", "gzip", "none")
 _OK, _FINDINGS, _FAILED, _UNSUPPORTED, _USAGE = 0, 1, 2, 3, 64
 
 
@@ -110,11 +120,9 @@ def _parser() -> argparse.ArgumentParser:
                 "--dry-run", action="store_true", help="tell what would happen, change nothing"
             )
         if job.writes:
+            command.add_argument("--lock", choices=get_args(SharedLock), default="auto")
             command.add_argument(
-                "--lock", choices=("auto", "storage", "filesystem"), default="auto"
-            )
-            command.add_argument(
-                "--concurrency", choices=("optimistic", "non_blocking"), default="optimistic"
+                "--concurrency", choices=get_args(Concurrency), default="optimistic"
             )
             command.add_argument(
                 "--drop-metadata-table", action="store_true", help="in place of writing to it"
@@ -255,11 +263,11 @@ def _add_upsert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option", action="append", default=[], metavar="K=V", help="of the source"
     )
-    parser.add_argument("--operation", choices=get_args(Operation), default="upsert")
+    parser.add_argument("--operation", choices=get_args(StartedOperation), default="upsert")
     parser.add_argument("--idempotency-key", help="the same key again writes nothing")
     parser.add_argument("--evolve", action="store_true", help="add new columns, widen types")
-    parser.add_argument("--missing", choices=("error", "null", "keep"), default="error")
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--missing", choices=get_args(Missing), default="error")
+    parser.add_argument("--codec", choices=get_args(Codec))
     parser.add_argument("--num-tasks", type=int, help="how many tasks write")
 
 
@@ -275,7 +283,7 @@ def _delete(spark: SparkSession, given: argparse.Namespace) -> Any:
 def _add_delete(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("filter", help="SQL condition of the rows to delete: city = 'sf'")
     parser.add_argument("--idempotency-key", help="the same key again writes nothing")
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
     parser.add_argument("--num-tasks", type=int, help="how many tasks write")
 
 
@@ -288,7 +296,7 @@ def _compact(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-log-files", type=int, default=1)
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
 
 
 def _clean(spark: SparkSession, given: argparse.Namespace) -> Any:
@@ -297,8 +305,7 @@ def _clean(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 
 def _add_clean(parser: argparse.ArgumentParser) -> None:
-    policies = ("KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS")
-    parser.add_argument("--policy", choices=policies, default=policies[0])
+    parser.add_argument("--policy", choices=get_args(CleanPolicy), default="KEEP_LATEST_COMMITS")
     parser.add_argument("--retain", type=int, help="commits (default 10) or versions (3) to keep")
 
 
@@ -360,7 +367,7 @@ def _rehash(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 def _add_rehash(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("num_buckets", type=int, help="how many buckets a partition gets")
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
 
 
 def _rescale(spark: SparkSession, given: argparse.Namespace) -> Any:
@@ -374,7 +381,7 @@ def _add_rescale(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rule", action="append", required=True, metavar="REGEX,NUMBER")
     parser.add_argument("--default", type=int, help="buckets where no rule matches")
     parser.add_argument("--add", action="store_true", help="before the rules of now")
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
 
 
 def _resize(spark: SparkSession, given: argparse.Namespace) -> Any:
@@ -392,9 +399,9 @@ def _add_resize(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-buckets", type=int)
     parser.add_argument("--max-file-size", type=int, metavar="BYTES", help="of base files")
     parser.add_argument("--max-bytes", type=int, help="to read at most")
-    parser.add_argument("--split", choices=("middle", "even"))
+    parser.add_argument("--split", choices=get_args(Split))
     parser.add_argument("--partition", action="append", dest="partitions", metavar="PATH")
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
 
 
 def _migrate(spark: SparkSession, given: argparse.Namespace) -> Any:
@@ -415,10 +422,10 @@ def _migrate(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 def _add_migrate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="INDEX", help="simple:N[:FIELDS], partition:N:RULES, ...")
-    parser.add_argument("--keys", choices=("value", "named"))
-    parser.add_argument("--duplicates", choices=("refuse", "latest"), default="refuse")
+    parser.add_argument("--keys", choices=get_args(KeyForm))
+    parser.add_argument("--duplicates", choices=get_args(Duplicates), default="refuse")
     parser.add_argument("--partitions-per-commit", type=int)
-    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--codec", choices=get_args(Codec))
 
 
 def _check(spark: SparkSession, given: argparse.Namespace) -> Any:
@@ -426,7 +433,7 @@ def _check(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--depth", choices=_DEPTHS, default="default")
+    parser.add_argument("--depth", choices=get_args(Depth), default="default")
 
 
 def _lookup(spark: SparkSession, given: argparse.Namespace) -> Any:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt.choices import StartedOperation
 from bucketfmt_spark.bucket_id import expressed_bucket_id
 from bucketfmt_spark.engine.executors import (
     check_executors,
@@ -40,16 +41,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
-    "Operation",
     "place_rows",
     "write",
     "write_batches",
     "write_placed",
     "write_table",
-]
-
-Operation = Literal[
-    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
 ]
 
 _TASK = "__bucketfmt_task"
@@ -61,7 +57,7 @@ _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read o
 def write(
     df: DataFrame,
     uri: TableOrUri,
-    operation: Operation = "upsert",
+    operation: StartedOperation = "upsert",
     *,
     storage_options: Mapping[str, Any] | None = None,
     index: bf.Index | None = None,
@@ -107,7 +103,7 @@ def write(
 def write_table(
     df: DataFrame,
     table: bf.Table,
-    operation: Operation = "upsert",
+    operation: StartedOperation = "upsert",
     num_tasks: int | None = None,
     **options: Unpack[bf.WriteArguments],
 ) -> bf.CommitResult:

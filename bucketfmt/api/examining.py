@@ -10,7 +10,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 
 from bucketfmt.api.table import Table
-from bucketfmt.check.report import Depth
+from bucketfmt.choices import Depth
 from bucketfmt.progress import Progress, ProgressCallback
 
 __all__ = ["examine_in_processes"]

@@ -12,8 +12,9 @@ import pyarrow as pa
 from bucketfmt.api.examining import examine_in_processes
 from bucketfmt.api.table import Table
 from bucketfmt.arguments import check_int, check_kind
-from bucketfmt.check.report import CheckReport, Depth
+from bucketfmt.check.report import CheckReport
 from bucketfmt.check.salvage import load_config_to_check
+from bucketfmt.choices import Depth, TableType
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
@@ -24,12 +25,7 @@ from bucketfmt.table.table import Moment
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.open import WriterConfig
 from bucketfmt.write.properties.create import create_table
-from bucketfmt.write.properties.plan_create import (
-    DEFAULT_INDEX,
-    TableType,
-    name_of,
-    plan_properties,
-)
+from bucketfmt.write.properties.plan_create import DEFAULT_INDEX, name_of, plan_properties
 from bucketfmt.write.rows.incoming import DataLike, open_schema
 
 __all__ = [

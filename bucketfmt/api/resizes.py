@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 from bucketfmt.api.services import MaintainedTable, check_service
 from bucketfmt.arguments import (
@@ -17,6 +17,7 @@ from bucketfmt.arguments import (
     check_names,
     check_text,
 )
+from bucketfmt.choices import Codec, Duplicates, KeyForm, Split
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.index.model import BucketIndex, as_bucket_index
@@ -48,7 +49,6 @@ from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePrevi
 from bucketfmt.resize.split_merge.ring import RingResizer
 from bucketfmt.resize.split_merge.split_policies import SplitPolicy, parse_split_policy
 from bucketfmt.resize.split_merge.started_resize import StartedResize
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.result import CommitResult
@@ -61,9 +61,6 @@ __all__ = [
     "ResizableTable",
     "ResizeArguments",
 ]
-
-KeyForm = Literal["value", "named"]
-Duplicates = Literal["refuse", "latest"]
 
 
 class ResizeArguments(TypedDict, total=False):
@@ -90,7 +87,7 @@ class ResizeArguments(TypedDict, total=False):
     min_buckets: int
     max_buckets: int
     max_file_size: int
-    split: Literal["middle", "even"] | SplitPolicy
+    split: Split | SplitPolicy
     sort_by: Sequence[str]
     partitions: Sequence[str]
     max_bytes: int

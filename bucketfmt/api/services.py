@@ -12,8 +12,8 @@ from bucketfmt.arguments import (
     check_int,
     check_kind,
 )
+from bucketfmt.choices import CleanPolicy, Codec
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.services.archiving import Archiver
@@ -21,7 +21,7 @@ from bucketfmt.write.services.cleaning import Cleaner, CleanResult
 from bucketfmt.write.services.compaction import Compactor, Rewrite, StartedCompaction
 from bucketfmt.write.services.maintenance import MaintainResult, Maintenance
 from bucketfmt.write.services.plan_archive import ArchivePolicy
-from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
+from bucketfmt.write.services.plan_clean import Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
 from bucketfmt.write.services.plan_services import Services
 

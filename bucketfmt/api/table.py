@@ -11,7 +11,8 @@ from bucketfmt.arguments import (
 )
 from bucketfmt.check import run as checking
 from bucketfmt.check.examine import examine_share
-from bucketfmt.check.report import CheckReport, Depth
+from bucketfmt.check.report import CheckReport
+from bucketfmt.choices import Depth
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.contents import load_contents
 from bucketfmt.report.table_report import TableReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from bucketfmt.arguments import (
     check_names,
     check_text,
 )
+from bucketfmt.choices import Codec, DataFormat, Missing, StartedOperation
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -25,8 +26,6 @@ from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
-from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
@@ -38,7 +37,6 @@ from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.bucket_writer import FileFormats
 from bucketfmt.write.rows.incoming import DataLike
-from bucketfmt.write.rows.schema_change import Missing
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.rows.writer import TableWriter
@@ -48,13 +46,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
-    "StartedOperation",
     "WritableTable",
     "WriteArguments",
-]
-
-StartedOperation = Literal[
-    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
 ]
 
 
@@ -285,9 +278,11 @@ class WritableTable(ReadableTable):
         """Hide all rows of these partition paths.
 
         Raises:
-            ValueError: the table has no such partition.
+            ValueError: no path is given, or the table has no such partition.
         """
         paths = check_names("paths", paths)
+        if not paths:
+            raise ValueError("paths is empty: name the partitions to drop")
         return self._writer.delete_partitions(paths, _options(options))
 
     def start_write(

@@ -18,8 +18,9 @@ from bucketfmt.check.examined import ExaminedState
 from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.placement.index_view import compare_with_keys, load_index_view
 from bucketfmt.check.placement.keys import KeyTally, find_endless_keys, key_prefix
-from bucketfmt.check.report import Depth, Event
+from bucketfmt.check.report import Event
 from bucketfmt.check.sound_slices import SoundSlice
+from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bucketfmt.check.placement.index_view import IndexView
-from bucketfmt.check.report import Depth, NotChecked
+from bucketfmt.check.report import NotChecked
+from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.table.table_config import TableConfig

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from bucketfmt.arguments import check_int, check_kind
 from bucketfmt.check.catalogue import CATALOGUE, Severity
 from bucketfmt.check.report_text import report_lines, summary
+from bucketfmt.choices import Depth
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
@@ -19,7 +20,6 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 __all__ = [
     "CheckReport",
     "Counted",
-    "Depth",
     "Event",
     "Finding",
     "NotChecked",
@@ -27,8 +27,6 @@ __all__ = [
     "Subject",
     "merge_reports",
 ]
-
-Depth = Literal["quick", "default", "full"]
 
 _SEVERITIES: Mapping[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _REASONS_MAX = 100  # for not having checked something

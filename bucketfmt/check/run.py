@@ -37,10 +37,11 @@ from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
 from bucketfmt.check.properties import load_properties_faults
-from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
+from bucketfmt.check.report import CheckReport, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
 from bucketfmt.check.timeline import find_lost_timeline, load_timeline_faults
+from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError, CorruptError, TableNotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits

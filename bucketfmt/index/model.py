@@ -235,7 +235,7 @@ class BucketIndex(Index, ABC):
 
         Raises:
             TypeError: a field of another type.
-            ValueError: a number of buckets that bucket ids cannot count.
+            ValueError: a number of buckets that bucket ids cannot count, or no hash fields.
         """
         for name in (count, "min_buckets", "max_buckets"):
             value = getattr(self, name, None)
@@ -244,6 +244,8 @@ class BucketIndex(Index, ABC):
         check_bucket_number(count, getattr(self, count))
         if self.hash_fields is not None:
             fields = tuple(check_names("hash_fields", self.hash_fields))
+            if not fields:
+                raise ValueError("hash_fields is empty: None hashes all fields of the key")
             object.__setattr__(self, "hash_fields", fields)
 
     def _same_fields(self, other: BucketIndex) -> bool:

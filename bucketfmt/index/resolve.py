@@ -205,7 +205,7 @@ def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIn
         )
     if given is not None and stated is not None:
         argument = given.with_hash_fields(given.hash_fields or stated.hash_fields)
-    return ResolvedIndex(argument, "argument", "given by the caller")
+    return ResolvedIndex(argument, "argument", "given by the caller, and proved where it is used")
 
 
 def check_hash_fields(argument: Index, record_key_fields: Sequence[str]) -> None:

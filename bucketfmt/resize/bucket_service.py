@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from bucketfmt.choices import Codec
 from bucketfmt.index.model import Index
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.timeline import Instant

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.arguments import check_callable
+from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     BucketfmtError,
     ConflictError,
@@ -30,7 +31,6 @@ from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_pending_clusterings

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from bucketfmt.arguments import check_kind
+from bucketfmt.choices import Codec
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.names import FileGroupId, IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
@@ -27,7 +28,6 @@ from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.key_footer import KeyFooter
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice, encode_slice
 from bucketfmt.write.commit.receipts import Receipt, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask

@@ -10,11 +10,12 @@ have.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.choices import Codec, DataFormat
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.delete_records import AVRO_VERSION, DeleteBlock, encode_delete_block
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
@@ -28,12 +29,8 @@ from bucketfmt.rows.avro.avro_encode import encode_avro_block
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 
-__all__ = ["DATA_BLOCK_BYTES", "DataFormat", "encode_log_blocks", "make_delete_block"]
-
-DataFormat = Literal["avro", "parquet"]
-"""`hoodie.logfile.data.block.format`."""
+__all__ = ["DATA_BLOCK_BYTES", "encode_log_blocks", "make_delete_block"]
 
 DATA_BLOCK_BYTES = 64 << 20
 """Bytes of rows in memory per data block; `hoodie.logfile.data.block.max.size` is 256 MiB."""

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import bucketfmt as bf
+from bucketfmt.choices import SharedLock, StartedOperation
 from bucketfmt_spark.source.table_options import TableOptions
-from bucketfmt_spark.writing import Operation
 
 __all__ = ["SinkOptions"]
 
 _WRITER = ("lock", "concurrency", "metadata_table")
-_LOCKS = ("auto", "storage", "filesystem")
 _ENCODING = ("codec", "log_format")
 _KNOWN = (
     "services",
@@ -50,17 +49,19 @@ class SinkOptions(TableOptions):
         super().__init__(options, _KNOWN)
         default = "insert_overwrite_table" if overwrite else "upsert"
         self.operation: Any = self.given.get("operation", default).lower()
-        if self.operation not in get_args(Operation):
-            known = ", ".join(get_args(Operation))
+        if self.operation not in get_args(StartedOperation):
+            known = ", ".join(get_args(StartedOperation))
             raise ValueError(f"there is no operation {self.operation!r}; they are {known}")
         if overwrite and not self.operation.startswith("insert_overwrite"):
             raise ValueError(
                 f'mode("overwrite") and the operation {self.operation} contradict each other: '
                 'write with mode("append"), or leave the operation out to replace the whole table'
             )
-        if self.given.get("lock", "auto") not in _LOCKS:
+        if self.given.get("lock", "auto") not in get_args(SharedLock):
             # That of a process would be held by one of several.
-            raise ValueError(f"lock is one of {', '.join(_LOCKS)}, not {self.given['lock']!r}")
+            raise ValueError(
+                f"lock is one of {', '.join(get_args(SharedLock))}, not {self.given['lock']!r}"
+            )
         self.idempotency_key = self.given.get("idempotency_key")
 
     def open_to_write(self) -> bf.Table:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 import bucketfmt as bf
+from bucketfmt.choices import StartedOperation
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
-from bucketfmt_spark.writing import Operation, write_table
+from bucketfmt_spark.writing import write_table
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,7 +25,7 @@ __all__ = ["batch_writer"]
 def batch_writer(
     uri: TableOrUri,
     query: str,
-    operation: Operation = "upsert",
+    operation: StartedOperation = "upsert",
     *,
     storage_options: Mapping[str, Any] | None = None,
     index: bf.Index | None = None,

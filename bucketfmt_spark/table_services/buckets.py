@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt.choices import Codec, Duplicates, KeyForm
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.named_jobs import named_job, repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
@@ -29,7 +30,6 @@ _Start = Callable[[], "bf.StartedRewrite | bf.StartedResize | None"]
 _RECEIPTS = pa.schema({"payload": pa.binary(), "receipt": pa.binary()})
 
 
-Codec = Literal["zstd", "snappy", "gzip", "none"]
 BucketIndex = (
     bf.SimpleBucketIndex
     | bf.PartitionBucketIndex
@@ -103,8 +103,8 @@ def migrate(
     uri: TableOrUri,
     index: BucketIndex | None = None,
     *,
-    keys: Literal["value", "named"] | None = None,
-    duplicates: Literal["refuse", "latest"] = "refuse",
+    keys: KeyForm | None = None,
+    duplicates: Duplicates = "refuse",
     partitions_per_commit: int | None = None,
     codec: Codec | None = None,
     storage_options: Mapping[str, Any] | None = None,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt.choices import Depth
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.named_jobs import named_job
@@ -27,7 +28,7 @@ _EXAMINED = pa.schema({"examined": pa.binary()})
 def check(
     spark: SparkSession,
     uri: TableOrUri,
-    depth: Literal["quick", "default", "full"] = "default",
+    depth: Depth = "default",
     *,
     max_findings: int = 100,
     storage_options: Mapping[str, Any] | None = None,

@@ -6,12 +6,13 @@ The driver plans and commits; the tasks rewrite file groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt.choices import Codec
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.named_jobs import log, named_job
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
@@ -27,7 +28,7 @@ def compact(
     uri: TableOrUri,
     *,
     min_log_files: int = 1,
-    codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
+    codec: Codec | None = None,
     storage_options: Mapping[str, Any] | None = None,
     index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,

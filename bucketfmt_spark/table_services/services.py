@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt.choices import CleanPolicy, TableType
 from bucketfmt_spark.engine.credentials import setting_of
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
@@ -41,7 +42,7 @@ def create(
     index: bf.Index,
     partition_by: Sequence[str] = (),
     ordering: Sequence[str] = (),
-    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = "COPY_ON_WRITE",
+    table_type: TableType = "COPY_ON_WRITE",
     table_version: int = 9,
     name: str | None = None,
     properties: Mapping[str, str] | None = None,
@@ -112,7 +113,7 @@ def clean(
     spark: SparkSession,
     uri: TableOrUri,
     *,
-    policy: Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"] = "KEEP_LATEST_COMMITS",
+    policy: CleanPolicy = "KEEP_LATEST_COMMITS",
     retain: int | None = None,
     dry_run: bool = True,
     storage_options: Mapping[str, Any] | None = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
 LAYERS = [
-    {"arguments", "errors", "extras", "facts"},
+    {"arguments", "choices", "errors", "extras", "facts"},
     {"limits", "process", "progress"},
     {"format"},
     {"texts"},

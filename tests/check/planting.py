@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
-from bucketfmt.check.report import CheckReport, Depth, Finding
+from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.check.run import check_table
+from bucketfmt.choices import Depth
 from bucketfmt.format.names.instants import parse_instant_time
 from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.format.timeline.commit_metadata import (

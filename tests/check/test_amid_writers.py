@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.report import CheckReport, Depth
+from bucketfmt.check.report import CheckReport
 from bucketfmt.check.run import check_table
+from bucketfmt.choices import Depth
 from bucketfmt.testing.interleavings import interleave_everywhere
 from soak.works.works import KINDS, NEXT, Kind, Work, grow_old, make, rows
 

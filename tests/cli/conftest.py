@@ -32,7 +32,7 @@ class Run:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows of JSON lines."""
-        return [json.loads(line) for line in self.out.splitlines()]
+        return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 Cli = Callable[..., Run]

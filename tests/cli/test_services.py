@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import pty
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -115,7 +117,9 @@ class TestMigrate:
         command = ("migrate", table.uri, "--buckets", "3")
         found = succeeds(cli(*command, "--dry-run", "--output", "json")).json
         assert (found["partitions"], found["commits"], found["file_groups"]) == (1, 1, 1)
-        assert "unique in their partition" in succeeds(cli(*command, "--dry-run")).out
+        shown = succeeds(cli(*command, "--dry-run")).out
+        assert "unique in their partition" in shown
+        assert "\\n" not in shown, "a note is on lines of its own"
         done = succeeds(cli(*command, "--output", "json")).json
         assert (done["partitions"], done["rows"], len(done["instants"])) == (1, 4, 1)
         again = bf.open(table.uri)
@@ -132,7 +136,7 @@ class TestMigrate:
 
 
 class TestRehash:
-    def test_what_it_does(self, cli: Cli, table: bf.Table) -> None:
+    def test_what_it_does(self, cli: Cli, table: bf.Table, tmp_path: Path) -> None:
         before = table.scan().to_arrow().sort_by("id")
         found = succeeds(cli("rehash", table.uri, "3", "--dry-run", "--output", "json")).json
         assert (found["before"], found["after"]) == (table.index.num_buckets, 3)
@@ -140,6 +144,9 @@ class TestRehash:
         shown = succeeds(cli("rehash", table.uri, "3", "--dry-run")).out
         assert "-> 3" in shown
         assert "about 1 s (16 MiB/s, as a benchmark has it" in shown
+        shutil.copytree(table.uri, tmp_path / "copy")
+        shown = succeeds(cli("rehash", tmp_path / "copy", "3")).out
+        assert re.search(rf"^rows +{before.num_rows} rewritten$", shown, re.MULTILINE)
         run = succeeds(cli("rehash", table.uri, "3", "--output", "json"))
         assert run.json["action"] == "replacecommit"
         assert run.json["file_groups_replaced"] == found["file_groups"]

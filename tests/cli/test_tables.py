@@ -45,7 +45,10 @@ class TestDescribe:
             "describe", golden("0.15.0", "mor"), "--index", "simple:4:id", "--output", "json"
         ).json
         assert facts["index"] == "simple:4:id"
-        assert facts["index known from"] == "argument: given by the caller"
+        assert (
+            facts["index known from"]
+            == "argument: given by the caller, and proved where it is used"
+        )
 
 
 class TestHistory:

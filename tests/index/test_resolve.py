@@ -168,7 +168,9 @@ def test_keys_can_contradict_the_number_of_buckets() -> None:
 
 
 def test_a_contradiction_is_the_callers_mistake_or_makes_the_index_unknown() -> None:
-    given = ResolvedIndex(SimpleBucketIndex(4), "argument", "given by the caller")
+    given = ResolvedIndex(
+        SimpleBucketIndex(4), "argument", "given by the caller, and proved where it is used"
+    )
     error = given.contradiction("a key is elsewhere", "us")
     assert isinstance(error, ValueError)
     assert "contradicts the table: a key is elsewhere (partition 'us')" in str(error)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.write.metadata.keeper import MetadataPolicy
+from bucketfmt.choices import MetadataPolicy
 from soak.damage.tables import table_files
 from tests.interop.engines.hudi_session import HudiSession
 

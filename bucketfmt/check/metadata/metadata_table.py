@@ -17,7 +17,8 @@ from bucketfmt.check.metadata.files_partition import (
 from bucketfmt.check.metadata.partition_statistics import find_narrow_statistics
 from bucketfmt.check.metadata.record_index import find_record_index_faults
 from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
-from bucketfmt.check.report import Counted, Depth, Event, Finding, NotChecked
+from bucketfmt.check.report import Counted, Event, Finding, NotChecked
+from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError, TableNotFoundError
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 import bucketfmt
 from bucketfmt.check.report import CheckReport
 from bucketfmt.check.report_text import report_lines
+from bucketfmt.choices import Depth
 from bucketfmt.cli.options import (
     IndexOption,
     Output,
@@ -22,15 +23,11 @@ from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
 from bucketfmt.cli.wording import in_shell_words
 
-__all__ = ["Depth", "check", "print_report", "run_check"]
+__all__ = ["check", "print_report", "run_check"]
 
 app = typer.Typer()
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim", "outcome": "bold"}
-
-
-Depth = Literal["quick", "default", "full"]
-"""How much a check compares."""
 
 
 @app.command()

@@ -9,9 +9,17 @@ from typing import Annotated, Concatenate
 import typer
 
 from bucketfmt.api.table import Table
-from bucketfmt.cli.commands.check import Depth, run_check
+from bucketfmt.choices import Depth
+from bucketfmt.cli.commands.check import run_check
 from bucketfmt.cli.commands.writing import LockOption, open_to_write
-from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
+from bucketfmt.cli.options import (
+    IndexOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    open_table,
+)
 from bucketfmt.cli.render import print_facts
 from bucketfmt.texts import counted_text
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
@@ -63,7 +71,7 @@ def list_partitions(
     table: TableArgument, output: OutputOption = Output.TEXT, storage_option: StorageOption = None
 ) -> None:
     """List the partitions of the metadata table."""
-    _show(open_to_write(table, storage_option, None, "auto"), output)
+    _show(open_table(table, storage_option), output)
 
 
 @index_app.command("check")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import bucketfmt
-from bucketfmt.cli.commands.check import Depth
+from bucketfmt.choices import Depth
 from bucketfmt.cli.options import (
     IndexOption,
     StorageOption,

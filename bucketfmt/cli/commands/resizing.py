@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import pyarrow as pa
 import typer
 
 from bucketfmt.api.resizes import ResizeArguments
+from bucketfmt.choices import Duplicates, KeyForm, Split
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
@@ -33,15 +34,6 @@ __all__ = ["migrate", "rehash", "rescale", "resize"]
 
 app = typer.Typer()
 
-
-Keys = Literal["value", "named"]
-"""How complex keys of one field are written."""
-
-Duplicates = Literal["refuse", "latest"]
-"""What to do where several rows have one key."""
-
-Split = Literal["middle", "even"]
-"""Where buckets are divided."""
 
 _RULE = typer.Option(
     "--rule",
@@ -160,7 +152,7 @@ def migrate(
         typer.Option("--hash-fields", metavar="FIELD,...", help="By default all key fields."),
     ] = None,
     keys: Annotated[
-        Keys | None,
+        KeyForm | None,
         typer.Option("--keys", help="Write all complex keys of one field as `7` or as `id:7`."),
     ] = None,
     duplicates: Annotated[
@@ -316,5 +308,5 @@ def _duration_text(duration: Duration | None) -> str:
     return f"about {max(1, round(duration.seconds))} s ({duration.basis})"
 
 
-def _notes(notes: Sequence[str]) -> dict[str, str]:
-    return {"note": in_shell_words("\n".join(notes))} if notes else {}
+def _notes(notes: Sequence[str]) -> dict[str, list[str]]:
+    return {"note": [in_shell_words(note) for note in notes]} if notes else {}

@@ -244,7 +244,8 @@ def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
     found = list(keys or ())
     if keys_from is not None:
         try:
-            found += keys_from.read_text(encoding="utf-8").splitlines()
+            with keys_from.open(encoding="utf-8") as lines:
+                found += (line.removesuffix("\n") for line in lines)
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
     return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 import bucketfmt
+from bucketfmt.choices import CleanPolicy
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
@@ -24,10 +25,6 @@ from bucketfmt.texts import size_text
 __all__ = ["archive", "clean", "compact", "maintain", "restore", "rollback", "savepoint"]
 
 app = typer.Typer()
-
-
-Policy = Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]
-"""What a clean keeps."""
 
 
 @app.command()
@@ -134,7 +131,8 @@ def clean(
         ),
     ] = None,
     policy: Annotated[
-        Policy, typer.Option("--policy", help="Whether --retain counts commits or file slices.")
+        CleanPolicy,
+        typer.Option("--policy", help="Whether --retain counts commits or file slices."),
     ] = "KEEP_LATEST_COMMITS",
     dry_run: DryRun = False,
     lock: LockOption = "auto",

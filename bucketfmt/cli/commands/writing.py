@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
 import bucketfmt
+from bucketfmt.choices import Codec, Concurrency, DataFormat, LockKind, Missing, RowsOperation
 from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_conditions
 from bucketfmt.cli.options import (
     IndexOption,
@@ -30,14 +31,13 @@ from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.texts import size_text
+from bucketfmt.write.commit.result import rows_text
 
 __all__ = [
     "CodecOption",
     "DryRun",
     "FormatOption",
-    "Lock",
     "LockOption",
-    "ParquetCodec",
     "delete",
     "open_to_write",
     "print_done",
@@ -50,27 +50,9 @@ __all__ = [
 app = typer.Typer()
 
 
-Lock = Literal["auto", "storage", "filesystem", "process"]
-"""The lock of the table's writers."""
-
-Concurrency = Literal["optimistic", "non_blocking"]
-"""How two writes to one bucket at the same time end."""
-
-ParquetCodec = Literal["zstd", "snappy", "gzip", "none"]
-"""The compression of parquet files."""
-
-LogFormat = Literal["avro", "parquet"]
-"""The format of the rows in log files."""
-
-Missing = Literal["error", "null", "keep"]
-"""What to store in columns that rows lack."""
-
-RowsOperation = Literal[
-    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"
+LockOption = Annotated[
+    LockKind, typer.Option("--lock", help="The lock of all writers of the table.")
 ]
-"""What a write does with its rows."""
-
-LockOption = Annotated[Lock, typer.Option("--lock", help="The lock of all writers of the table.")]
 ConcurrencyOption = Annotated[
     Concurrency,
     typer.Option(
@@ -90,7 +72,7 @@ MetadataTableOption = Annotated[
     ),
 ]
 CodecOption = Annotated[
-    ParquetCodec | None,
+    Codec | None,
     typer.Option("--codec", help="Codec of parquet files; by default that of the table."),
 ]
 EvolveOption = Annotated[
@@ -104,7 +86,7 @@ MissingOption = Annotated[
     ),
 ]
 LogFormatOption = Annotated[
-    LogFormat, typer.Option("--log-format", help="Format of the rows in log files.")
+    DataFormat, typer.Option("--log-format", help="Format of the rows in log files.")
 ]
 CommitMetadataOption = Annotated[
     list[str] | None,
@@ -234,7 +216,7 @@ def open_to_write(
     table: str,
     storage_option: list[str] | None,
     index: str | None,
-    lock: Lock = "auto",
+    lock: LockKind = "auto",
     concurrency: Concurrency = "optimistic",
     drop_metadata_table: bool = False,
     services: bool = False,
@@ -260,7 +242,7 @@ def _check_writable(table: bucketfmt.Table) -> None:
 
 
 def _arguments(
-    commit_metadata: list[str] | None, codec: ParquetCodec | None, log_format: LogFormat
+    commit_metadata: list[str] | None, codec: Codec | None, log_format: DataFormat
 ) -> bucketfmt.WriteArguments:
     return {
         "commit_metadata": dict(parse_pair("--commit-metadata", t) for t in commit_metadata or ()),
@@ -280,8 +262,7 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
     facts: dict[str, Any] = {
         "instant": f"{result.instant} ({result.action})",
         "operation": result.operation,
-        "rows": f"{result.rows_inserted} inserted, {result.rows_updated} updated or logged, "
-        f"{result.rows_deleted} deleted",
+        "rows": rows_text(result).replace(" rows", "", 1),
         "files": f"{len(result.files)}, {size_text(result.bytes_written)}",
     }
     if result.schema_changes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import ConflictError, IndexUnknownError, OvertakenError, UnsupportedError
 from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
 from bucketfmt.format.buckets.index_settings import IndexSettings
@@ -51,7 +52,6 @@ from bucketfmt.resize.rewrite import (
     RewritePlan,
     check_nothing_pending,
 )
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.locked_table import LockedTable

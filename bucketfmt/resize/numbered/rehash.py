@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import ConflictError, UnsupportedError
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.names import find_bucket_id, format_nbcc_file_id
@@ -23,7 +24,6 @@ from bucketfmt.resize.rewrite import (
     check_nothing_pending,
     run_until_not_overtaken,
 )
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.result import CommitResult

@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
@@ -31,7 +32,6 @@ from bucketfmt.resize.rewrite import (
     check_nothing_pending,
     run_until_not_overtaken,
 )
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.properties.pin_index import pin_index
 from bucketfmt.write.rows.basis import Basis

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import as_bucket_index
@@ -28,7 +29,6 @@ from bucketfmt.resize.split_merge.plan_directory import (
 )
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
 from bucketfmt.resize.split_merge.split_policies import MiddleSplit
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.rows.basis import Basis

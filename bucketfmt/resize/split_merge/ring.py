@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     ConflictError,
     UnsupportedError,
@@ -45,7 +46,6 @@ from bucketfmt.resize.split_merge.started_resize import (
     find_new_rings,
     load_slices,
 )
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.data_files.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.data_files.files import FileSlice

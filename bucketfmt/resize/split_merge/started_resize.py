@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from bucketfmt.arguments import check_callable
+from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     BucketfmtError,
     CommitUnknownError,
@@ -29,7 +30,6 @@ from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.resize.split_merge.plan_ring import SORT_COLUMNS
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState

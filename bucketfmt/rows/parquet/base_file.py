@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.bloom import BloomFilter, decode_bloom_filter
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -29,7 +30,6 @@ from bucketfmt.rows.parquet.footer_bytes import (
 )
 from bucketfmt.rows.parquet.parquet_chunks import (
     CODECS,
-    Codec,
     GroupLayout,
     StoredColumn,
     decode_layout,

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.types import is_nested
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
@@ -40,7 +41,6 @@ from bucketfmt.rows.columns.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import (
     ChunkFile,
-    Codec,
     StoredColumn,
     columns_of,
     schema_elements,

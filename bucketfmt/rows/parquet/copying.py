@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from bucketfmt.choices import Codec
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES
-from bucketfmt.rows.parquet.parquet_chunks import Codec, StoredColumn
+from bucketfmt.rows.parquet.parquet_chunks import StoredColumn
 from bucketfmt.rows.row_file import RowFile
 
 __all__ = ["StoredRows", "find_codec_of", "read_to_copy"]

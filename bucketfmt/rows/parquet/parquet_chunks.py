@@ -12,10 +12,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import CorruptError
 from bucketfmt.rows.parquet.thrift_compact import (
     I16,
@@ -32,7 +33,6 @@ from bucketfmt.rows.parquet.thrift_compact import (
 __all__ = [
     "CODECS",
     "ChunkFile",
-    "Codec",
     "GroupLayout",
     "Span",
     "StoredColumn",
@@ -51,9 +51,6 @@ _CHUNK_START, _CHUNK, _OFFSETS_AT, _OFFSETS_SIZE, _BOUNDS_AT, _BOUNDS_SIZE = 2, 
 _CODEC, _PLAIN_SIZE, _SIZE = 4, 6, 7  # of ColumnMetaData
 _DATA_AT, _INDEX_AT, _DICTIONARY_AT, _BLOOM_AT, _BLOOM_SIZE = 9, 10, 11, 14, 15
 _PAGES, _PAGE_AT = 1, 1  # of OffsetIndex, of PageLocation
-Codec = Literal["zstd", "snappy", "gzip", "none"]
-"""Codecs that every Hudi release reads."""
-
 CODECS: Mapping[int, Codec] = {0: "none", 1: "snappy", 2: "gzip", 6: "zstd"}
 """Codecs by their numbers in parquet footers."""
 

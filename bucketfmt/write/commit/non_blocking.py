@@ -8,17 +8,12 @@ SparkBucketIndexPartitioner.getBucketInfo, BucketIdentifier.newBucketFileIdForNB
 
 from __future__ import annotations
 
-from typing import Literal
-
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import Index
 
-__all__ = ["Concurrency", "check_non_blocking"]
-
-Concurrency = Literal["optimistic", "non_blocking"]
-"""Hudi's `hoodie.write.concurrency.mode`, but for the mode without locks."""
+__all__ = ["check_non_blocking"]
 
 
 def check_non_blocking(

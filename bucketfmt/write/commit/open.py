@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, get_args
+from typing import get_args
 
 from bucketfmt.arguments import check_bool, check_choice, check_int, check_kind, check_number
+from bucketfmt.choices import Concurrency, LockKind, MetadataPolicy
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
@@ -22,9 +23,8 @@ from bucketfmt.timeline.locking.in_process_lock import InProcessLock
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.timeline.machine import Machine
-from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.transactions import Transactions
-from bucketfmt.write.metadata.keeper import MetadataKeeper, MetadataPolicy
+from bucketfmt.write.metadata.keeper import MetadataKeeper
 from bucketfmt.write.services.plan_services import Services
 
 __all__ = ["WriterConfig", "open_transactions"]
@@ -76,7 +76,7 @@ class WriterConfig:
         ValueError: a setting that is not among the choices, is too small, or is more than a year.
     """
 
-    lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
+    lock: LockKind = "auto"
     lock_timeout_s: float | None = None
     lock_lease_s: float | None = None
     lock_expire_minutes: int = 0
@@ -90,7 +90,7 @@ class WriterConfig:
     process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_choice("lock", self.lock, ("auto", "storage", "filesystem", "process"))
+        check_choice("lock", self.lock, get_args(LockKind))
         if self.lock_timeout_s is not None:
             check_number("lock_timeout_s", self.lock_timeout_s, 0, _YEAR_S)
         if self.lock_lease_s is not None:
@@ -98,7 +98,7 @@ class WriterConfig:
         check_int("lock_expire_minutes", self.lock_expire_minutes, 0, _YEAR_S // 60)
         check_number("clock_skew_s", self.clock_skew_s, 0, _YEAR_S)
         check_number("heartbeat_interval_s", self.heartbeat_interval_s, _HEARTBEAT_MIN_S, _YEAR_S)
-        check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
+        check_choice("concurrency", self.concurrency, get_args(Concurrency))
         check_choice("metadata_table", self.metadata_table, get_args(MetadataPolicy))
         check_bool("pin_index", self.pin_index)
         if self.services is not None:

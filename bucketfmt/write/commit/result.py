@@ -11,7 +11,14 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["CommitResult", "nothing_done", "result_of"]
+__all__ = ["CommitResult", "nothing_done", "result_of", "rows_text"]
+
+_SERVICES = (
+    WriteOperation.BUCKET_RESCALE,
+    WriteOperation.CLUSTER,
+    WriteOperation.COMPACT,
+    WriteOperation.LOG_COMPACT,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,11 +63,8 @@ class CommitResult:
         if not self.committed:
             return f"{self.operation}: nothing to do, nothing committed"
         again = "; committed before with this idempotency key" if self.repeated else ""
-        return (
-            f"{self.operation} at {self.instant}: {self.rows_inserted} rows inserted, "
-            f"{self.rows_updated} updated or logged, {self.rows_deleted} deleted; "
-            f"{len(self.files)} files, {self.bytes_written} bytes{again}"
-        )
+        written = f"{len(self.files)} files, {self.bytes_written} bytes"
+        return f"{self.operation} at {self.instant}: {rows_text(self)}; {written}{again}"
 
     def __repr__(self) -> str:
         return f"<bucketfmt.CommitResult {self}>"
@@ -69,6 +73,19 @@ class CommitResult:
         shown = {**asdict(self), "files": len(self.files)}
         facts = {name.replace("_", " "): value for name, value in shown.items() if value != ()}
         return facts_html(f"{self.operation} at {self.instant}", facts)
+
+
+def rows_text(result: CommitResult) -> str:
+    """Return how many rows a commit wrote, in words: a service changes none, and writes them again.
+
+    Source: HoodieWriteStat, whose `numInserts` counts the rows of a rewritten file too.
+    """
+    if WriteOperation.find(result.operation) in _SERVICES:
+        return f"{result.rows_inserted + result.rows_updated} rows rewritten"
+    return (
+        f"{result.rows_inserted} rows inserted, {result.rows_updated} updated or logged, "
+        f"{result.rows_deleted} deleted"
+    )
 
 
 def result_of(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import pyarrow as pa
 
+from bucketfmt.choices import Codec
 from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
@@ -33,7 +34,6 @@ from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.key_footer import KeyFooter
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader

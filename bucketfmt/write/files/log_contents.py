@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.choices import Codec
 from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.rows.columns.conform import conform
@@ -27,7 +28,6 @@ from bucketfmt.rows.columns.meta_rows import (
 from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block
 from bucketfmt.rows.merging.log_entries import RowRun, find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge import merge_log
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice

@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.choices import Codec
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.merge import MergedLog
 from bucketfmt.rows.merging.ordering import Indexes
 from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
 from bucketfmt.rows.parquet.key_footer import KeyFooter
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_reader import BasePiece
 from bucketfmt.snapshot.data_files.files import DataFile

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.rows.parquet.base_file import BaseFileReader
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.properties.stated_codec import stated_codec
 

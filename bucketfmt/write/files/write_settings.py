@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from bucketfmt.choices import Codec, DataFormat
 from bucketfmt.format.timeline.commit_metadata import WriteStat
-from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.merging.merge_rules import MergeRules
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.write.commit.receipts import RowReport
 

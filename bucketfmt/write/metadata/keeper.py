@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
+from bucketfmt.choices import MetadataPolicy
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
@@ -51,10 +51,6 @@ from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
 __all__ = ["MetadataKeeper", "MetadataPolicy"]
-
-MetadataPolicy = Literal["sync", "drop", "refuse"]
-"""`sync`: keep the metadata table in step. `drop`: remove it. `refuse`: write to no table that has
-one."""
 
 
 class MetadataKeeper:

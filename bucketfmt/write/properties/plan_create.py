@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import get_args
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from bucketfmt.arguments import (
     did_you_mean,
     find_repeated,
 )
+from bucketfmt.choices import TableType
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.names.layout import (
     ACTIVE_FOLDER_NAME,
@@ -45,9 +46,7 @@ from bucketfmt.rows.log_writer import make_delete_block
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.write.properties.stated_codec import check_stated_codec
 
-__all__ = ["DEFAULT_INDEX", "TableType", "name_of", "plan_properties"]
-
-TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
+__all__ = ["DEFAULT_INDEX", "name_of", "plan_properties"]
 
 DEFAULT_INDEX = SimpleBucketIndex(8)
 """Eight buckets a partition: about a gigabyte in files of 120 MiB. `rehash` changes the number."""
@@ -109,7 +108,7 @@ def plan_properties(
     check_int("table_version", table_version)
     if table_version not in (6, 8, 9):
         raise ValueError(f"table_version is 6, 8 or 9, not {table_version!r}")
-    check_choice("table_type", table_type, ("COPY_ON_WRITE", "MERGE_ON_READ"))
+    check_choice("table_type", table_type, get_args(TableType))
     check_kind("index", index, Index, "a value such as SimpleBucketIndex(8) or RecordIndex()")
     if _NAME.fullmatch(check_text("name", name)) is None:
         raise ValueError(

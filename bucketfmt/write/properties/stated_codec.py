@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bucketfmt.choices import Codec
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 
 __all__ = ["check_stated_codec", "stated_codec"]
 

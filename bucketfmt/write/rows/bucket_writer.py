@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.arguments import check_choice
+from bucketfmt.choices import Codec, Concurrency, DataFormat
 from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -26,17 +27,14 @@ from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.columns.virtual_keys import record_keys
-from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.merging.log_entries import find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
-from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import PointedReceipt, Receipt
 from bucketfmt.write.files.group_writer import GroupWriter
 from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
 
 import pyarrow as pa
 
+from bucketfmt.choices import Missing
 from bucketfmt.errors import ConflictError, SchemaError
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is_list
@@ -25,15 +25,11 @@ from bucketfmt.write.commit.conflicts import ConcurrentOperation
 
 __all__ = [
     "GivenColumns",
-    "Missing",
     "SchemaChange",
     "find_rescaled",
     "plan_schema",
     "settle_columns",
 ]
-
-Missing = Literal["error", "null", "keep"]
-"""What becomes of columns that rows lack."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from bucketfmt.arguments import (
     check_text,
     check_texts,
 )
+from bucketfmt.choices import Concurrency, Missing
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -31,7 +32,6 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.data_files.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import Receipt, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, nothing_done
 from bucketfmt.write.commit.started_work import StartedWork
@@ -39,7 +39,7 @@ from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.replacement import find_replacement
-from bucketfmt.write.rows.schema_change import GivenColumns, Missing
+from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.services.compaction import Rewrite
 from bucketfmt.write.services.maintenance import Maintenance

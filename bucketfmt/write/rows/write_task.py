@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.choices import Concurrency
 from bucketfmt.format.names.names import parse_write_token
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.routes import Route
@@ -20,7 +21,6 @@ from bucketfmt.process import cached_property
 from bucketfmt.storage.streams import map_in_order
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
-from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import encode_receipt
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering

@@ -13,6 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from bucketfmt.choices import Concurrency
 from bucketfmt.errors import (
     ConflictError,
     CorruptError,
@@ -34,7 +35,7 @@ from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
-from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
+from bucketfmt.write.commit.non_blocking import check_non_blocking
 from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions

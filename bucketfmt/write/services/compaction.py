@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NoReturn
 
+from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     BucketfmtError,
     CommitUnknownError,
@@ -36,7 +37,6 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import encode_slice
 from bucketfmt.snapshot.data_files.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.data_files.files import FileSlice

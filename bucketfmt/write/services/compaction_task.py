@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from bucketfmt.choices import Codec
 from bucketfmt.format.names.names import IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.copying import find_codec_of
-from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt

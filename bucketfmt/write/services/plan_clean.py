@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from bucketfmt.arguments import check_choice, check_int
+from bucketfmt.choices import CleanPolicy
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
@@ -33,7 +33,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
     "CleanBasis",
-    "CleanPolicy",
     "Retention",
     "cleaned",
     "earliest_retained",
@@ -47,9 +46,6 @@ __all__ = [
     "plan_clean",
     "planned_names",
 ]
-
-CleanPolicy = Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]
-"""`hoodie.cleaner.policy`."""
 
 _RETAINED: Mapping[str, int] = {"KEEP_LATEST_COMMITS": 10, "KEEP_LATEST_FILE_VERSIONS": 3}
 _SAVEPOINTED = "savepointed_timestamps"

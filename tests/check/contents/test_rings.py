@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bucketfmt.check.report import CheckReport, Depth, Finding
+from bucketfmt.check.report import CheckReport, Finding
+from bucketfmt.choices import Depth
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from tests.check.planting import Patient, check_soon

@@ -12,9 +12,9 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
+from bucketfmt.choices import TableType
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from bucketfmt.write.metadata import keeper
-from bucketfmt.write.properties.plan_create import TableType
 from soak.damage.tables import table_files
 from tests.check.metadata.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon

@@ -13,10 +13,10 @@ from typing import Any, get_args
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt.choices import CleanPolicy
 from bucketfmt.errors import NotFoundError
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import escape_partition_value
-from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.engines.hudi_session import HudiRefusesError, HudiSession
 from tests.interop.turns.sides import Bucketfmt, Hudi, Side, assert_clean
 

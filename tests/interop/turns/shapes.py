@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.choices import DataFormat
 from tests.interop.engines.hudi_session import HudiSession
 from tests.interop.turns.carry_on import TABLE_VERSIONS, Tally, doubled_buckets
 from tests.interop.turns.sides import Bucketfmt, Hudi, Side, assert_clean

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import bucketfmt as bf
+from bucketfmt.choices import CleanPolicy, DataFormat
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
-from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.services.compaction import Compactor
-from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.engines.hudi_session import HudiSession
 
 __all__ = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.report import Depth
+from bucketfmt.choices import Depth
 from tests.golden import GOLDEN
 from tests.same_rows import assert_same
 

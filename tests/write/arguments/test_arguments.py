@@ -55,6 +55,7 @@ def upsert(**options: Any) -> Call:
 REFUSED_WRITES: dict[str, tuple[Call, type[Exception], str]] = {
     "idempotency key": (upsert(idempotency_key=3), TypeError, "idempotency_key is text, not 3"),
     "empty idempotency key": (upsert(idempotency_key=""), ValueError, "idempotency_key is not emp"),
+    "no partition": (lambda t: t.delete_partitions([]), ValueError, "paths is empty: name"),
     "half a surrogate": (upsert(idempotency_key="\ud800"), ValueError, "idempotency_key is text"),
     "commit metadata of numbers": (
         upsert(commit_metadata={"a": 1}),

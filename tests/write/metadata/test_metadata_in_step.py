@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.choices import TableType
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
 from bucketfmt.format.names.layout import METADATA_TABLE
@@ -38,7 +39,6 @@ from bucketfmt.write.metadata.records.statistics_records import (
     column_stats,
     partition_stats,
 )
-from bucketfmt.write.properties.plan_create import TableType
 from bucketfmt.write.services.plan_archive import ArchiveBasis, ArchivePolicy, plan_archive
 from tests.write.metadata.metadata_records import assert_in_step, records_of
 from tests.write.models import NO_SERVICES

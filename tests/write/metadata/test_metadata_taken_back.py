@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.choices import TableType
 from bucketfmt.write.metadata import metadata_services
-from bucketfmt.write.properties.plan_create import TableType
 from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.metadata.test_metadata_in_step import make, partitions_of, rows
 

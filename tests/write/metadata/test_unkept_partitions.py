@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.choices import MetadataPolicy
 from bucketfmt.errors import UnsafePathError, UnsupportedError
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS
 from bucketfmt.limits import DEFAULT_LIMITS
@@ -17,7 +18,6 @@ from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.write.metadata import keeper
-from bucketfmt.write.metadata.keeper import MetadataPolicy
 from soak.damage.tables import table_files
 from tests.write.metadata.metadata_records import assert_in_step
 
