@@ -13,6 +13,7 @@ from bucketfmt.check.files.committed_files import (
     WriteLedger,
     find_leftovers,
     find_lost_files,
+    find_rows_in_root,
     find_wrong_sizes,
 )
 from bucketfmt.check.files.strays import (
@@ -130,6 +131,7 @@ class PartitionChecker:
         else:
             yield from lost
         yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
+        yield from find_rows_in_root(partition_path, slices, self._state.config.partition_fields)
         live = {file_slice.file_id for file_slice in slices}
         listed = self._state.lister.files(partition_path)
         leftovers = [

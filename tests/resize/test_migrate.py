@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,28 @@ def test_a_writer_by_the_old_index_goes_on(tmp_path: Path, monkeypatch: pytest.M
         model.upsert(given)
         assert isinstance(user.index, bf.SimpleBucketIndex)
         assert user.lookup(["key-000140"]).num_rows == 1
+    assert_reads_as(table.uri, model)
+    assert_in_step(table)
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(("version", "kind", "has_record_index"), KINDS)
+def test_rows_that_came_before_a_migration_and_are_written_after_it(
+    tmp_path: Path, version: int, kind: str, has_record_index: bool
+) -> None:
+    """Rows that were routed by the record index go to the buckets of their own partitions."""
+    table, model = filled(tmp_path / "t", version, kind)
+    given = rows(range(30, 120), 9, 5.0)
+
+    def come() -> Iterator[pa.RecordBatch]:
+        for batch in given.to_batches(max_chunksize=60):
+            yield batch
+            bf.open(table.uri).migrate(bf.SimpleBucketIndex(3))
+
+    done = table.upsert(pa.RecordBatchReader.from_batches(given.schema, come()))
+    model.upsert(given)
+    assert (done.rows_inserted, done.rows_updated) == (30, 60) or kind == "MERGE_ON_READ"
+    assert file_groups(bf.open(table.uri)) == {p: set(range(3)) for p in ("ap", "eu", "us")}
     assert_reads_as(table.uri, model)
     assert_in_step(table)
 

@@ -24,6 +24,7 @@ __all__ = [
     "find_leftovers",
     "find_lost_files",
     "find_reused_file_ids",
+    "find_rows_in_root",
     "find_size_fault",
     "find_wrong_sizes",
 ]
@@ -136,6 +137,19 @@ def find_wrong_sizes(
         elif names_only and file.is_short:
             why = "shorter than its commit recorded, which may be damage or a sum that Flink made "
             yield NotChecked(file.path, why + "of several flushes; depth default tells")
+
+
+def find_rows_in_root(
+    partition_path: str, slices: Sequence[FileSlice], partition_fields: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield T002 where a table that is partitioned by columns has rows in no partition."""
+    if slices and partition_path == "" and partition_fields:
+        yield Finding.of(
+            "T002",
+            f"rows in the root of the table, which is partitioned by {', '.join(partition_fields)}",
+            partition="",
+            paths=[file.path for file_slice in slices for file in file_slice.files],
+        )
 
 
 def find_size_fault(file: DataFile, table_version: int) -> str | None:

@@ -5,7 +5,7 @@ Reads the caller's stream, and spills to temporary files through `GroupedRows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -78,10 +78,14 @@ def gather_again(basis: Basis, before: GroupedRows, grouped: GroupedRows) -> Non
     config = basis.snapshot.state.config
     for route in before.routes:
         rows = before.rows([route])
-        is_keys = RECORD_KEY in rows.column_names
-        keys = rows.column(RECORD_KEY) if is_keys else record_keys(rows, config, basis.key_encoding)
-        paths = pa.chunked_array([pa.repeat(pa.scalar(route.partition_path), rows.num_rows)])
-        for again, own in route_rows(rows, keys, paths, basis.locator):
+        if RECORD_KEY in rows.column_names:
+            keys = rows.column(RECORD_KEY)
+            paths = _in_all(rows, route.partition_path)
+            routed = route_rows(rows, keys, paths, basis.locator)
+        else:
+            # The route may be of an index whose keys are of the whole table: the rows tell.
+            routed = _route_rows(basis, rows, partition_paths(rows, config))
+        for again, own in routed:
             grouped.add(again, own)
 
 
@@ -91,13 +95,24 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[Route, pa.Table]]:
     _check_sound(given)
     fields = [field for field in basis.schema.data if field.name not in basis.kept]
     rows = pa.table([_column(given, field) for field in fields], schema=pa.schema(fields))
-    keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     _check_lengths(paths, config)
+    return list(_route_rows(basis, rows, paths))
+
+
+def _route_rows(
+    basis: Basis, rows: pa.Table, paths: pa.ChunkedArray
+) -> Iterator[tuple[Route, pa.Table]]:
+    """Yield the rows of each route; `paths` are the partitions that they name."""
+    keys = record_keys(rows, basis.snapshot.state.config, basis.key_encoding)
     if basis.locator.late is not None and basis.locator.late.has_global_keys:
         # Rows of one key are to come together, whichever partitions they name.
-        paths = pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), rows.num_rows)])
-    return list(route_rows(rows, keys, paths, basis.locator))
+        paths = _in_all(rows, "")
+    return route_rows(rows, keys, paths, basis.locator)
+
+
+def _in_all(rows: pa.Table, partition_path: str) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.repeat(pa.scalar(partition_path, pa.string()), rows.num_rows)])
 
 
 def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:

@@ -7,12 +7,15 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
+from bucketfmt.write.rows import gathering
 from tests.check.planting import Patient, check_soon
+from tests.write.models import create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -148,3 +151,19 @@ def test_t004_log_file_that_no_reader_opens(golden_copy: Copy, golden: Copy, ver
     assert (finding.id, finding.severity) == ("T004", "info")
     assert finding.paths == (log.relative_to(patient.root).as_posix(),)
     assert check_soon(patient.root).status == "clean"
+
+
+def test_rows_in_the_root_of_a_partitioned_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(1))
+    table.upsert(rows(range(9), 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "partition_paths", lambda rows, _: pa.chunked_array([[""] * 9]))
+        table.upsert(rows(range(9), 2))
+    finding = only_finding(tmp_path / "t")
+    assert finding.id == "T002"
+    assert finding.evidence == "rows in the root of the table, which is partitioned by region"
+    (path,) = finding.paths
+    assert path in bf.open(table.uri).files()["path"].to_pylist()
+    assert "/" not in path
