@@ -255,6 +255,29 @@ def test_the_metadata_table_has_both_copies(tmp_path: Path, version: int) -> Non
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(
+    ("version", "is_executed"), [(6, False), (8, False), (9, False), (8, True), (9, True)]
+)
+def test_the_metadata_table_loses_the_copies_with_the_resize(
+    tmp_path: Path, version: int, is_executed: bool
+) -> None:
+    """The copies are of other instants than that which is rolled back."""
+    table, model = filled(tmp_path / "t", version)
+    table.metadata_table.init("files", "column_stats", "record_index")
+    table = bf.open(table.uri)
+    resize = schedule_resize(table, split=[0], merge=[1, 2])
+    write(table, model, 9)
+    if is_executed:
+        execute(table, model)
+    bf.open(table.uri).rollback(resize)
+    assert_in_step(table)
+    assert_reads_as(table.uri, model)
+    write(table, model, 30)
+    assert_in_step(table)
+    assert_reads_as(table.uri, model)
+
+
 def test_a_metadata_table_that_is_made_meanwhile_has_the_copies(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     schedule_resize(table, split=[0], merge=[1, 2])

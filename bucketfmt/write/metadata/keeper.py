@@ -47,6 +47,7 @@ from bucketfmt.write.metadata.initialise import (
 )
 from bucketfmt.write.metadata.locked_metadata import LockedMetadata, load_locked_metadata
 from bucketfmt.write.metadata.metadata_services import serve_metadata_table
+from bucketfmt.write.metadata.records.plan_files import plan_files
 from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
@@ -175,7 +176,9 @@ class MetadataKeeper:
         if found.table is None:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
-            return  # the delta commit of the instant is gone, and the rollback adds no files
+            # The delta commit of the instant is gone, and the rollback adds no files.
+            if not _takes_others_logs(change.content):
+                return
         if not is_restore:
             _drop_lost(table, UpdateCollector(self._state_of(table, lister), change, found))
         below = table.below(METADATA_TABLE, found.table.config, found.table.timeline)
@@ -240,6 +243,16 @@ class MetadataKeeper:
             )
             listed = _listed(load_config(store, limits))
             drop_metadata_table(store, limits, time.time(), check_held, listed)
+
+
+def _takes_others_logs(rollback: RollbackMetadata) -> bool:
+    """Whether a rollback deletes log files that other instants have recorded.
+
+    While a clustering is pending, writers log rows for its new file groups too. Hudi leaves these
+    files in its metadata table, and its next reader of the file groups fails.
+    """
+    is_resize = any(i.action in ("clustering", "replacecommit") for i in rollback.instants_rollback)
+    return is_resize and bool(plan_files(rollback))
 
 
 def _listed(config: TableConfig) -> set[str]:

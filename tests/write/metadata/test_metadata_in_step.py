@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -19,6 +20,7 @@ from bucketfmt.choices import TableType
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
 from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.timeline.plans import CompactionPlan
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.storage.folder_store import FolderStore
@@ -29,6 +31,7 @@ from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.files import row_report
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
@@ -232,6 +235,40 @@ def test_the_metadata_table_does_not_grow(
     assert timeline.completed.of("clean").instants
     assert len(timeline.writes.instants) <= 6
     assert not timeline.pending.instants
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("version", HUDI_VERSIONS)
+def test_a_compaction_of_the_metadata_table_that_hudi_died_in(
+    golden_copy: Copy, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its base files, whose names hold Hudi's write tokens, go: Hudi fails on two of one slice."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    root = golden_copy(version, "mdt_bucket")
+    table = bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES)
+    some = table.scan().to_arrow().slice(0, 10)
+    left: list[Path] = []
+
+    def die(below: LockedTable, instant: Instant, plan: CompactionPlan, _: object) -> None:
+        below.begin(instant.requested_time, "compaction")
+        for number, operation in enumerate(plan.operations):
+            name = f"{operation.file_id}_{number}-117-286_{instant.requested_time}.hfile"
+            left.append(root / METADATA_TABLE / (operation.partition_path or "") / name)
+            left[-1].write_bytes(b"" if number % 2 else b"half")
+        raise bf.StorageError("died")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata_services, "_execute", die)
+        with suppress(bf.StorageError):
+            for _ in range(4):
+                table.upsert(some)
+    assert {path.parent.name for path in left} >= {"files", "column_stats"}
+    bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES).upsert(some)
+    assert not any(path.exists() for path in left)
+    assert_in_step(table)
+    for path in left:  # each has one base file of that instant, whoever wrote it
+        file_id, _, ending = path.name.split("_")
+        assert len([*path.parent.glob(f"{file_id}_*_{ending}")]) == 1
 
 
 def test_a_write_reads_no_more_of_the_archived_timeline_than_it_needs(
