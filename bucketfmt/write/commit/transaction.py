@@ -52,6 +52,7 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
+from bucketfmt.write.undo.late_commits import find_late_commits
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
@@ -212,6 +213,14 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
+                if self._was_rolled_back(now):  # its files are gone, whoever built on it
+                    if not lock.holds():
+                        raise lost
+                    store.delete(join_path(config.timeline_path, done.file_name))
+                    raise ConflictError(
+                        f"another writer rolled {self.instant} back while this process stood "
+                        "still. Nothing is published; reload the table and retry"
+                    )
                 since = find_since(before, now, self.instant)
                 unseen = find_unseen(since, done, self._load_times())
                 if not unseen:
@@ -236,6 +245,17 @@ class Transaction(PendingInstant):
             if error is lost:
                 raise
             raise lost from error
+
+    def _was_rolled_back(self, now: Timeline) -> bool:
+        """Whether this commit, which is completed, was rolled back before it appeared."""
+        found = find_late_commits(
+            self.table.store,
+            self.config,
+            self.table.limits,
+            now,
+            lambda instant: instant.requested_time == self.instant,
+        )
+        return bool(found)
 
     def _find_own(self, now: Timeline) -> Instant | None:
         """Return this commit as completed."""

@@ -31,7 +31,7 @@ from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable, Writ
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata.keeper import MetadataKeeper
-from bucketfmt.write.undo.recovery import recover
+from bucketfmt.write.undo.recovery import recover, remove_late_commits
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
@@ -204,8 +204,10 @@ class Transactions(WritableTable):
             LockTimeoutError: the table lock could not be acquired.
         """
         with self.locked(begins=begins) as table:
+            rollbacks = Rollbacks(table)
+            remove_late_commits(rollbacks)
             self.metadata_keeper.check(table)
-            yield Rollbacks(table)
+            yield rollbacks
 
     @contextmanager
     def recovered(self, *, begins: bool = False) -> Iterator[LockedTable]:

@@ -176,8 +176,8 @@ class MetadataKeeper:
         if found.table is None:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
-            # The delta commit of the instant is gone, and the rollback adds no files.
-            if not _takes_others_logs(change.content):
+            is_done = not _takes_others_logs(change.content)
+            if is_done:  # the delta commit of the instant is gone, and the rollback adds no files
                 return
         if not is_restore:
             _drop_lost(table, UpdateCollector(self._state_of(table, lister), change, found))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
+from bucketfmt.write.undo.late_commits import find_late_commits
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_conflicts import check_no_restore
 
-__all__ = ["recover"]
+__all__ = ["recover", "remove_late_commits"]
 
 
 def recover(rollbacks: Rollbacks) -> None:
@@ -35,6 +36,20 @@ def recover(rollbacks: Rollbacks) -> None:
     for instant in reversed(timeline.pending.of(*COMMIT_ACTIONS).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):
             _take_back_dead(rollbacks, instant)
+
+
+def remove_late_commits(rollbacks: Rollbacks) -> None:
+    """Remove commits that appeared once they had been rolled back, and whose writer died then.
+
+    Before anything is read that they name.
+
+    Raises:
+        ConflictError: the lock was lost.
+        CorruptError: a completed rollback does not decode.
+    """
+    table = rollbacks.table
+    for late in find_late_commits(table.store, table.config, table.limits, table.timeline):
+        rollbacks.remove_late(late)
 
 
 def _take_back_dead(rollbacks: Rollbacks, instant: Instant) -> None:
@@ -61,18 +76,22 @@ def _finish_begun(
     planner = rollbacks.planner
     time = planned.target.commit_time
     target = next((i for i in timeline.writes.instants if i.requested_time == time), None)
-    if target is not None and target.is_completed:
+    if target is not None and target.is_completed and not planner.came_late(rollback, target):
         # Nothing has been taken back yet, and others may have built on it meanwhile.
         try:
             planner.check_allowed(timeline, target)
         except ConflictError:
             rollbacks.withdraw(rollback)
             return
-    elif target is not None and (
-        target.action in ("compaction", "logcompaction")
-        # Of a resize nothing is lost without its plan: what is logged to the new file groups is
-        # in the old ones too.
-        or (planner.is_clustering(target) and not planner.find_resized_partitions(time))
+    elif (
+        target is not None
+        and not target.is_completed
+        and (
+            target.action in ("compaction", "logcompaction")
+            # Of a resize nothing is lost without its plan: what is logged to the new file groups is
+            # in the old ones too.
+            or (planner.is_clustering(target) and not planner.find_resized_partitions(time))
+        )
     ):
         return  # part of executing it again
     rollbacks.finish(rollback, planned)

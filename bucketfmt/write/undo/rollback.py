@@ -171,6 +171,19 @@ class Rollbacks:
         took_ms = int((self.table.machine.monotonic() - began) * 1000)
         return self._metadata(rollback.requested_time, planned, cancelled, took_ms)
 
+    def remove_late(self, late: Instant) -> None:
+        """Take a completed commit off the timeline that a rollback has taken back before.
+
+        What the metadata table had of it went with the rollback.
+
+        Raises:
+            ConflictError: the lock was lost.
+            StorageError: the store failed.
+        """
+        self.table.check_held()
+        self._store.delete(join_path(self._config.timeline_path, late.file_name))
+        self.table.load_timeline()
+
     def withdraw_late(self, late: LatePlanError) -> None:
         """Take a plan off the timeline that appeared once its planner had lost the lock.
 

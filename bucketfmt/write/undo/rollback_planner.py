@@ -149,6 +149,21 @@ class RollbackPlanner:
                 path=join_path(self.config.timeline_path, rollback.file_name)
             ) from None
 
+    def came_late(self, rollback: Instant, target: Instant) -> bool:
+        """Whether a completed target was pending when its rollback was planned.
+
+        Its writer stood still, and files of it may be gone. False where the store does not tell.
+        """
+        names = requested_name(rollback, self.config), target.file_name
+        planned, completed = (
+            self.store.info(join_path(self.config.timeline_path, name)) for name in names
+        )
+        if planned is None or completed is None:
+            return False
+        if planned.modified is None or completed.modified is None:
+            return False
+        return planned.modified < completed.modified
+
     # -- what may be taken back
 
     def check_allowed(self, timeline: Timeline, target: Instant) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.storage.store import WRITE_VERBS
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import RecordingStore
 from tests.reliability.works.lost_lock import (
     HEARTBEAT_ENDS_S,
     LEASE_ENDS_S,
     SCHEMA,
     PausedStore,
     Trial,
+    completes,
     row,
 )
 
@@ -126,6 +130,108 @@ def test_a_late_commit_beside_a_compaction(tmp_path: Path, work: str) -> None:
     else:
         late.delete(["x"])
         trial.check({"y": 5})
+
+
+def completes_table(path: str) -> bool:
+    """Whether a file completes an instant of the table itself."""
+    return completes(path) and not path.startswith(".hoodie/metadata")
+
+
+class RemovingStore(RecordingStore):
+    """Its process dies before the first of some files is deleted."""
+
+    def __init__(self, store: Store, before: Callable[[str], bool]) -> None:
+        super().__init__(store)
+        self._before = before
+
+    def delete(self, path: str) -> None:
+        if self._before(path):
+            raise Killed
+        super().delete(path)
+
+
+class OvertakenStore(PausedStore):
+    """Stands still before the first file that completes an instant is put, and once it is there."""
+
+    def __init__(self, store: Store, meanwhile: Callable[[], object], then: Callable[[], object]):
+        super().__init__(store, meanwhile, completes_table)
+        self._then: Callable[[], object] | None = then
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        done = super().put_if_absent(path, data)
+        if self._then is not None and completes_table(path):
+            then, self._then = self._then, None
+            then()
+        return done
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("has_metadata_table", [False, True])
+@pytest.mark.parametrize("ending", ["others write", "it dies"])
+def test_a_late_commit_that_was_rolled_back_goes_whatever_came_since(
+    files: MemoryStore, ending: str, has_metadata_table: bool
+) -> None:
+    """Its files are gone: until then readers of its file groups fail."""
+    trial = Trial(files)
+    if has_metadata_table:
+        trial.open().metadata_table.init("files", "record_index")
+
+    begun: list[bf.StartedWrite] = []
+
+    def appear() -> None:
+        if ending == "others write":
+            with suppress(bf.ConflictError, bf.CorruptError):  # with a metadata table
+                begun[0].publish(begun[0].task.write(row("c", 3, "q"), "0-0-0"))
+            return
+        raise Killed
+
+    def take_back() -> None:
+        trial.clock.sleep(HEARTBEAT_ENDS_S)
+        trial.open().upsert(row("b", 2))
+        if ending == "others write":  # and have begun before: who begins later removes it
+            begun.append(trial.open().start_write("upsert", SCHEMA))
+
+    late = trial.open(OvertakenStore(trial.files, take_back, appear))
+    rolled_back = r"rolled \d+ back while this process stood still"
+    error, match = (Killed, None) if ending == "it dies" else (bf.ConflictError, rolled_back)
+    with pytest.raises(error, match=match):
+        late.upsert(row("a", 1), retries=0)
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().upsert(row("c", 3, "q"))
+    trial.check({**BEFORE, "b": 2, "c": 3})
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_late_commit_whose_rollback_was_interrupted_is_rolled_back_to_the_end(
+    tmp_path: Path, version: int
+) -> None:
+    """Whoever rolled it back died once its files were gone, and its own process died as well."""
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.SimpleBucketIndex(1),
+        table_version=version,
+    )
+    table.upsert(row("x", 0))
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+
+    def take_back() -> None:
+        trial.clock.sleep(HEARTBEAT_ENDS_S)
+        is_inflight = lambda path: path.endswith((".inflight", ".rollback"))  # noqa: E731
+        with pytest.raises(Killed):
+            trial.open(RemovingStore(trial.files, is_inflight)).upsert(row("b", 2))
+        trial.clock.sleep(1)
+
+    def die() -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        trial.open(OvertakenStore(trial.files, take_back, die)).upsert(row("a", 1), retries=0)
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().upsert(row("b", 2))
+    trial.check({"x": 0, "b": 2})
 
 
 def test_a_late_commit_that_others_stand_on_stays_and_its_writer_is_told(
