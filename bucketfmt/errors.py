@@ -112,7 +112,16 @@ class UnsupportedError(BucketfmtError):
 
 
 class LimitError(BucketfmtError):
-    """The table would exceed a bound of `bucketfmt.Limits`. Raise the limit for a trusted table."""
+    """The table would exceed a bound of `bucketfmt.Limits`. Raise the limit for a trusted table.
+
+    Or the memory of the process does not suffice; then nothing is known to be damaged.
+    """
+
+    @classmethod
+    def of_memory(cls, what: str, error: MemoryError) -> LimitError:
+        """Return the error where memory does not suffice to read something."""
+        why = f" ({error})" if str(error) else ""
+        return cls(f"{what}: the memory of this process does not suffice{why}")
 
 
 class UnsafePathError(BucketfmtError):

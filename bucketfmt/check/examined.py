@@ -15,6 +15,7 @@ from bucketfmt.errors import (
     BucketfmtError,
     CorruptError,
     KeyEncodingError,
+    LimitError,
     NotFoundError,
     SchemaError,
     UnsafePathError,
@@ -65,6 +66,8 @@ def event_of_error(
     Bytes that break the format are a finding. What is not supported, larger than the limits, or
     failed in the store is not checked; so is whatever nobody thought of.
     """
+    if isinstance(error, MemoryError):
+        return NotChecked(what, LimitError.of_memory("", error).message.removeprefix(": "))
     if not isinstance(error, BucketfmtError):
         why = f"the check itself failed ({type(error).__name__}: {error}); please report it"
         return NotChecked(what, why)
@@ -93,6 +96,9 @@ class ExaminedLister:
     """A `FileLister` that lists folders, and never raises for what is in the table.
 
     Several threads can use a lister.
+
+    Attributes:
+        unlisted: Folders that could not be listed. What is in them is not known.
     """
 
     def __init__(self, store: Store, events: list[Event]) -> None:
@@ -104,6 +110,7 @@ class ExaminedLister:
         """
         self._store = store
         self._events = events
+        self.unlisted: set[str] = set()
         self._lock = threading.Lock()
         self._found: dict[str, _ExaminedFiles] = {}
 
@@ -167,6 +174,7 @@ class ExaminedLister:
         try:
             return self._store.list(folder)
         except BucketfmtError as error:
+            self.unlisted.add(folder)
             self._events.append(event_of_error(error, "T002", folder, partition=folder))
             return ()
 

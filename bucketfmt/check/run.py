@@ -250,9 +250,10 @@ class _Check:
     def _find_slices(
         self, snapshot: Snapshot, chosen: Sequence[str]
     ) -> dict[str, Sequence[FileSlice]]:
-        """Return what readers see of each partition, but those whose commits do not tell."""
-        found = ((path, self._try_slices(snapshot, path)) for path in chosen)
-        return {path: slices for path, slices in found if slices is not None}
+        """Return what readers see of each partition that can be listed and whose commits tell."""
+        found = [(path, self._try_slices(snapshot, path)) for path in chosen]
+        unlisted = self._state.lister.unlisted if self._state is not None else ()
+        return {path: own for path, own in found if own is not None and path not in unlisted}
 
     def _try_slices(self, snapshot: Snapshot, path: str) -> Sequence[FileSlice] | None:
         try:

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 import bucketfmt
 from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
 from bucketfmt.cli.wording import in_shell_words
-from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, LimitError, UnsupportedError
 
 __all__ = ["COMMANDS", "ExitCode", "app", "run"]
 
@@ -211,6 +211,9 @@ def run() -> None:
     except OSError as error:  # of the output; the table's are BucketfmtErrors
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         print(f"bucketfmt: {named}", file=sys.stderr)
+        code = ExitCode.FAILED
+    except MemoryError as error:
+        print(f"bucketfmt: {LimitError.of_memory('reading or writing', error)}", file=sys.stderr)
         code = ExitCode.FAILED
     except ImportError as error:  # of an extra that is not installed
         print(f"bucketfmt: {error}", file=sys.stderr)

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    UnsupportedError,
+)
 from bucketfmt.format.encoding.avro_container import decode_container
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan
 from bucketfmt.format.log.log_file import decode_log_file
@@ -298,7 +304,9 @@ def _load_history_file(
                 rows = batch.select(wanted.names).cast(wanted)
                 for row in _of_range(rows, between).to_pylist():
                     yield decode_history_row(row, limits)
-    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+    except MemoryError as error:
+        raise LimitError.of_memory("archived instants", error) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise CorruptError(f"not a parquet file of archived instants: {error}") from error
 
 

@@ -24,13 +24,15 @@ from bucketfmt.check.report import (
     Subject,
     merge_reports,
 )
+from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
 from bucketfmt.progress import Progress
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.testing.corruptions import Damage, flip_bits, forge_fields, splice, truncate
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation, RecordingStore
 from bucketfmt.timeline.table_properties import load_config
+from tests.write.models import create_table, rows
 
 Golden = Callable[[str, str], Path]
 
@@ -165,7 +167,7 @@ def test_ctrl_c_on_the_command_line(golden: Golden, opened: int) -> None:
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_a_store_that_fails_is_never_clean(golden: Golden, name: str) -> None:
+def test_a_store_that_fails_is_never_clean_nor_damaged(golden: Golden, name: str) -> None:
     store = MemoryStore.of_folder(golden("1.2.0", name))
     config = load_config(store, LIMITS)
     for number in range(count_operations(store)):
@@ -176,8 +178,30 @@ def test_a_store_that_fails_is_never_clean(golden: Golden, name: str) -> None:
                 table.check("full")
             continue
         report = table.check("full")
-        assert report.status != "clean"
+        assert report.status == "incomplete"
+        assert all(finding.severity == "info" for finding in report.findings)
         assert any("the network is down" in sentence for sentence in report.not_checked)
+
+
+class LockedStore(RecordingStore):
+    """Refuses to list one folder."""
+
+    def list(self, folder: str = "") -> list[FileInfo]:
+        if folder == "us":
+            raise StorageError("permission denied", path=folder)
+        return super().list(folder)
+
+
+@pytest.mark.parametrize("depth", ["quick", "default", "full"])
+def test_of_a_partition_that_cannot_be_listed_nothing_is_said(tmp_path: Path, depth: Depth) -> None:
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(1))
+    table.upsert(rows(range(9), 1))
+    table.metadata_table.init("files", "column_stats", "record_index")
+    table = table_of(LockedStore(table.store))
+    report = table.check(depth)
+    assert report.status == "incomplete"
+    assert not report.findings
+    assert "us: permission denied" in report.not_checked
 
 
 # -- any bytes

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -307,6 +307,8 @@ def _corrupt_on_failure(what: str) -> Iterator[None]:
         yield
     except BucketfmtError:
         raise
+    except MemoryError as error:
+        raise LimitError.of_memory(what, error) from error
     except Exception as error:
         reason = f"{type(error).__name__} {error}"
         raise CorruptError(f"{what}: {reason[:200]}") from error

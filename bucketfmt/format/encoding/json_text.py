@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bucketfmt.errors import CorruptError
+from bucketfmt.errors import CorruptError, LimitError
 from bucketfmt.format.encoding.cursor import Buffer
 
 __all__ = ["decode_json", "decode_unambiguous_json", "encode_jackson_json"]
@@ -38,10 +38,13 @@ def decode_json(data: Buffer | str, kind: type[T], what: str) -> T:
     Raises:
         CorruptError: the bytes are not JSON or not UTF-8, are nested too deeply, or do not fit
             `kind`.
+        LimitError: memory does not suffice.
     """
     try:
         return msgspec.json.decode(data, type=kind)
-    except (ValueError, RecursionError, OverflowError, MemoryError) as error:
+    except MemoryError as error:
+        raise LimitError.of_memory(what, error) from error
+    except (ValueError, RecursionError, OverflowError) as error:
         # msgspec's own errors and UnicodeDecodeError are ValueErrors
         raise CorruptError(f"{what}: {error}") from error
 

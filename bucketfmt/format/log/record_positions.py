@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from bucketfmt.errors import CorruptError
+from bucketfmt.errors import CorruptError, LimitError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["decode_record_positions", "encode_record_positions"]
@@ -31,7 +31,9 @@ def decode_record_positions(text: str, limits: Limits = DEFAULT_LIMITS) -> NDArr
         data = b64decode(text, validate=True)
         bitmap = BitMap64.deserialize(data)
         sound = len(bitmap.serialize()) == len(data)
-    except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
+    except MemoryError as error:
+        raise LimitError.of_memory("RECORD_POSITIONS", error) from error
+    except (ValueError, IndexError, TypeError, OverflowError) as error:
         raise CorruptError("RECORD_POSITIONS is not the base64 text of a Roaring bitmap") from error
     if not sound:
         raise CorruptError("RECORD_POSITIONS has bytes after the bitmap")

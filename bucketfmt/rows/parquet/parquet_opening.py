@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    StorageError,
+    UnsupportedError,
+)
 from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.parquet_levels import check_levels
 
@@ -64,14 +70,21 @@ def open_parquet(source: pa.NativeFile, limits: Limits, **options: Any) -> pq.Pa
 
 @contextmanager
 def translated_errors(what: str) -> Iterator[None]:
-    """Turn exceptions of pyarrow on damaged bytes into CorruptError."""
+    """Turn exceptions of pyarrow on damaged bytes into CorruptError.
+
+    Where memory does not suffice or the file cannot be read, nobody knows whether it is damaged.
+    """
     try:
         yield
     except BucketfmtError:
         raise
     except (pa.ArrowNotImplementedError, NotImplementedError) as error:
         raise UnsupportedError(f"{what}: {error}; rewrite the file by a clustering") from error
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except MemoryError as error:
+        raise LimitError.of_memory(what, error) from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"{what}: {error}") from error
         raise CorruptError(f"{what}: {error}") from error
 
 
