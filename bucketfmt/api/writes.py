@@ -58,7 +58,8 @@ class WriteArguments(TypedDict, total=False):
         commit_metadata: Entries of text for the commit's `extraMetadata`. The entries that the
             writer sets (`schema`, `latest_schema`, `bucketfmt.idempotency_key`) are refused.
         idempotency_key: Text that is not empty. A second write with the same key commits nothing
-            and returns the first commit.
+            and returns the first commit: one that is active, or among the last ten thousand that
+            were archived.
         read_at: The `timeline` of the table from whose rows the given rows were computed. A write
             of another writer to the same buckets since then is a conflict, without another try.
         retries: How often to try again after a conflict; by default 3.
@@ -353,6 +354,9 @@ class WritableTable(ReadableTable):
         return self._writer.keep_alive(task)
 
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
-        """Return the commit with this key; None if no commit has the key."""
+        """Return the commit with this key; None if no commit has the key.
+
+        Commits that are active, and the last ten thousand that were archived, are looked at.
+        """
         check_idempotency_key(idempotency_key)
         return self._transactions.find_repeated(self.state, idempotency_key)

@@ -21,7 +21,7 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 
 __all__ = ["KeyedCommits"]
 
-_ARCHIVED_INSTANTS_MAX = 10_000
+_ARCHIVED_COMMITS_MAX = 10_000
 
 
 class KeyedCommits:
@@ -37,7 +37,7 @@ class KeyedCommits:
         self._archived: dict[tuple[str, int], tuple[int, dict[str, CommitResult]]] = {}
 
     def find(self, timeline: Timeline, config: TableConfig, key: str) -> CommitResult | None:
-        """Return the newest commit with the key, active or archived."""
+        """Return the newest commit with the key, active or among the last ten thousand archived."""
         instants = timeline.writes.completed.instants
         records = self.kept.load(config, instants)
         for instant, record in zip(reversed(instants), reversed(records), strict=True):
@@ -72,17 +72,17 @@ class KeyedCommits:
             if key in found:
                 return found[key]
             seen += number
-            if seen >= _ARCHIVED_INSTANTS_MAX:
+            if seen >= _ARCHIVED_COMMITS_MAX:
                 break
         return None
 
     def _load(self, config: TableConfig, name: str) -> tuple[int, dict[str, CommitResult]]:
         number, found = 0, {}
         for entry in load_archive_file(self._store, config, name, self._limits):
-            number += 1
             metadata = entry.metadata
             if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
                 continue
+            number += 1
             key = metadata.extra_metadata.get(IDEMPOTENCY_KEY)
             if key is not None:
                 instant = Instant(

@@ -226,7 +226,7 @@ class Transactions(WritableTable):
     def find_repeated(self, state: TableState, idempotency_key: str | None) -> CommitResult | None:
         """Return the commit that was made with this key, active or archived.
 
-        Of the archive the newest files are looked at, up to ten thousand instants.
+        Of the archive the newest files are looked at, up to ten thousand commits.
         """
         if idempotency_key is None:
             return None

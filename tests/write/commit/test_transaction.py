@@ -13,6 +13,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.write.commit import keyed_commits
 from bucketfmt.write.commit.open import open_transactions
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.started_write import WriteOptions
@@ -245,6 +246,27 @@ def test_one_idempotency_key_commits_once(table: bf.Table) -> None:
     assert late.repeated
     model.upsert(rows([1], ts=9))
     assert_reads_as(table.uri, model)
+
+
+def test_an_idempotency_key_counts_among_as_many_archived_commits_as_is_said(
+    table: bf.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Table version 6 archives three files of a commit; other instants count for nothing."""
+    monkeypatch.setattr(keyed_commits, "_ARCHIVED_COMMITS_MAX", 4)
+    writer = bf.WriterConfig(services=None)
+    first = bf.open(table.uri, writer=writer).upsert(rows([1], ts=7), idempotency_key="seven")
+    for ts in range(8, 15):
+        opened = bf.open(table.uri, writer=writer)
+        opened.upsert(rows([2], ts=ts))
+        opened.clean(retain=1)
+        opened.archive(min_commits=1, max_commits=2)
+        archived = [i.requested_time for i in table.timeline.writes.completed.instants]
+        found = bf.open(table.uri).find_commit("seven")
+        if ts <= 11:  # three more commits are archived behind it
+            assert found is not None
+            assert found.instant == first.instant
+    assert first.instant not in archived
+    assert found is None
 
 
 def test_what_a_commit_says(table: bf.Table) -> None:
