@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import time
+from decimal import Decimal
 from itertools import chain, product
 from typing import Any
 
@@ -105,8 +107,8 @@ class _Parser:
             return column, operator, [*values, None] if operator == "not in" else values
         operator = {"<>": "!=", "=": "=="}.get(operator, operator)
         given = self._value(_BARE)
-        if operator in _ORDERS and pa.types.is_integer(kind) and _FRACTION.fullmatch(given):
-            return column, operator, float(given)
+        if operator in _ORDERS and _is_exact(kind) and _FRACTION.fullmatch(given):
+            return column, operator, Decimal(given)
         value = _typed(given, column, kind)
         if value is None:
             raise ValueError(
@@ -183,6 +185,11 @@ class _Bare(str):
     """A value without quotes: a number, true, false, null, or text."""
 
 
+def _is_exact(kind: pa.DataType) -> bool:
+    """Whether numbers with more digits after the point than the column has order its values."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind))
+
+
 def _typed(value: str, column: str, kind: pa.DataType) -> Any:
     """Return a value in the type of its column."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -197,11 +204,20 @@ def _typed(value: str, column: str, kind: pa.DataType) -> Any:
         return None
     if isinstance(plain, bool) and not pa.types.is_boolean(kind):
         raise ValueError(f"the filter compares {column}, which is {kind}, with {value}")
+    if pa.types.is_nested(kind):
+        raise ValueError(
+            f"the filter compares {column}, which is {kind}; of such a column write {column} is "
+            f"null, or {column} is not null"
+        )
     if pa.types.is_decimal(kind):
         plain = str(value)  # by its digits: a double has others
+    if pa.types.is_integer(kind) and type(plain) is int:
+        return plain  # whether the column has it or not
     try:
+        if pa.types.is_time(kind):
+            return time.fromisoformat(str(value))
         return pa.scalar(plain).cast(kind).as_py()
-    except (pa.ArrowException, OverflowError) as error:
+    except (ValueError, pa.ArrowException, OverflowError) as error:
         raise ValueError(f"the filter compares {column}, which is {kind}: {error}") from error
 
 

@@ -147,7 +147,7 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise TypeError(f"filter is a list of (column, operator, value), and {group!r} is not")
     alternatives = tuple(
-        tuple(_of_decimals(_parse_predicate(part), schema) for part in group) for group in groups
+        tuple(_of_numbers(_parse_predicate(part), schema) for part in group) for group in groups
     )
     if not alternatives or not all(alternatives):
         raise ValueError("an empty filter; pass None to keep all rows")
@@ -166,7 +166,8 @@ def _expression(part: Predicate) -> pc.Expression:
     found = field.isin(known) if known else pc.scalar(False)
     for value in known:
         if isinstance(value, float | int) and not isinstance(value, bool) and value == 0:
-            found |= field == pc.scalar(value)  # -0.0 too, which `isin` takes for another
+            # -0.0 too, which `isin` takes for another.
+            found |= field.is_valid() & (field == pc.scalar(value))
             break
     if len(known) < len(part.value):
         found |= field.is_null()
@@ -186,18 +187,66 @@ def _parse_predicate(part: Any) -> Predicate:
     return Predicate(column, _OPERATORS[operator], _plain(value))
 
 
-def _of_decimals(part: Predicate, schema: pa.Schema | None) -> Predicate:
+def _of_numbers(part: Predicate, schema: pa.Schema | None) -> Predicate:
+    """Return a condition on a column of exact numbers with values that Arrow compares exactly."""
+    if schema is None or (position := schema.get_field_index(part.column)) < 0:
+        return part
+    kind = schema.field(position).type
+    if pa.types.is_decimal(kind):
+        return _of_decimals(part, kind)
+    return _of_integers(part, kind) if pa.types.is_signed_integer(kind) else part
+
+
+def _of_integers(part: Predicate, kind: pa.DataType) -> Predicate:
+    """Return a condition on a column of whole numbers with whole numbers that the column may have.
+
+    With a number that has a fraction Arrow compares rounded values, or refuses to; with a number
+    that no column has, it fails. Where the condition holds for all values, or for none, it becomes
+    `not in` null, or `in` nothing.
+    """
+    high = (1 << kind.bit_width - 1) - 1
+    low = -high - 1
+    if part.operator in ("in", "not in"):
+        values = [v for v in part.value if not _is_number(v) or _is_one_of(v, low, high)]
+        whole = (int(v) if _is_number(v) else v for v in values)
+        return Predicate(part.column, part.operator, tuple(whole))
+    value = part.value
+    if not _is_number(value) or _is_nan(value):
+        return part
+    none, every = Predicate(part.column, "in", ()), Predicate(part.column, "not in", (None,))
+    if part.operator in ("==", "!="):
+        if _is_one_of(value, low, high):
+            return Predicate(part.column, part.operator, int(value))
+        return none if part.operator == "==" else every
+    is_above = part.operator in (">", ">=")
+    if not low <= value <= high:
+        return every if (value < low) == is_above else none
+    floor = math.floor(value)
+    if floor == value:
+        return Predicate(part.column, part.operator, floor)
+    return Predicate(part.column, ">" if is_above else "<=", floor)
+
+
+def _is_one_of(value: Any, low: int, high: int) -> bool:
+    """Whether a number is a whole number within bounds."""
+    return not _is_nan(value) and low <= value <= high and math.floor(value) == value
+
+
+def _is_nan(value: Any) -> bool:
+    return not isinstance(value, int) and math.isnan(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _of_decimals(part: Predicate, kind: pa.DataType) -> Predicate:
     """Return a condition on a decimal column with decimals for numbers.
 
     In a list Arrow rounds numbers to the digits of the column, so that 1.005 would find 1.00, and a
     whole number it compares with no decimal. A number that no value of the column equals is left
     out of a list.
     """
-    if schema is None or (position := schema.get_field_index(part.column)) < 0:
-        return part
-    kind = schema.field(position).type
-    if not pa.types.is_decimal(kind):
-        return part
     if part.operator in _COMPARISONS:
         value = Decimal(part.value) if _is_whole(part.value) else part.value
         return Predicate(part.column, part.operator, value)
