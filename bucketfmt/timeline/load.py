@@ -170,11 +170,16 @@ def load_compaction_plan(
 ) -> CompactionPlan:
     """Return the plan of a pending `compaction` or `logcompaction`.
 
+    A compaction that was requested with an empty file plans nothing: Hudi makes the file before it
+    writes the plan, and died there. Nobody can have begun to execute it, or logged by it.
+
     Raises:
         CorruptError: the plan does not decode.
         NotFoundError: the plan does not exist.
     """
-    return _load(store, config, requested_name(instant, config), decode_compaction_plan, limits)
+    is_new = instant.state is State.REQUESTED and instant.action == "compaction"
+    decode = _decode_new_compaction if is_new else decode_compaction_plan
+    return _load(store, config, requested_name(instant, config), decode, limits)
 
 
 def load_clustering_plan(
@@ -291,6 +296,10 @@ def _load_clustering_plans(
         lambda instant: load_clustering_plan(store, config, instant, limits),
     )
     return [(instant, plan) for instant, plan in loaded if plan is not None]
+
+
+def _decode_new_compaction(data: bytes, limits: Limits) -> CompactionPlan:
+    return decode_compaction_plan(data, limits) if data else CompactionPlan()
 
 
 def _decode_requested_replace(data: bytes, limits: Limits) -> RequestedReplaceMetadata:

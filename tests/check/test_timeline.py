@@ -26,6 +26,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.write.services.compaction import Compactor
 from tests.check.planting import Patient, check_at, check_soon
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -184,6 +185,32 @@ def test_t001_unreadable_plans_and_services(
     path = max(path for path in folder.glob(pattern) if path.stat().st_size)
     path.write_bytes(path.read_bytes()[:-9])
     check_says(patient, "T001", path, path.name)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_t001_plan_of_a_compaction_that_was_never_written(tmp_path: Path, version: int) -> None:
+    """Hudi makes the file before it writes the plan. Here rows are read, written and compacted."""
+    root, model = tmp_path / "t", Model()
+    table = create_table(root, bf.SimpleBucketIndex(2), "MERGE_ON_READ", table_version=version)
+    for given in (rows(range(20), 1), rows(range(9), 2)):
+        table.upsert(given)
+        model.upsert(given)
+    last = table.timeline.last
+    assert last is not None
+    time = int(last.requested_time) + 1
+    path = root / table.config.timeline_path / f"{time}.compaction.requested"
+    path.touch()
+    finding = check_says(Patient(root), "T001", path, "is empty: Hudi died before it wrote")
+    assert (finding.severity, finding.data_loss) == ("error", False)
+    assert finding.fix.startswith("Compact the table")
+    given = rows(range(3, 12), 3)
+    bf.open(root).upsert(given)
+    model.upsert(given)
+    assert bf.open(root).scan().count() == len(model.rows)
+    assert path.exists()
+    assert bf.open(root).compact() is not None
+    assert not path.exists()
+    assert_reads_as(table.uri, model)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -343,7 +343,17 @@ class TestDamage:
                 load()
             assert caught.value.path == f"{config.timeline_path}/{timeline.instants[0].file_name}"
 
-    @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"{}"])
+    def test_a_compaction_plan_that_was_never_written_plans_nothing(
+        self, store: Store, config: TableConfig
+    ) -> None:
+        """Once the compaction has begun, its plan was there, and is lost."""
+        put(store, config, f"{T[1]}.compaction.requested", b"")
+        assert load_pending_compactions(store, config, load_timeline(store, config)) == {}
+        put(store, config, f"{T[1]}.compaction.inflight", b"")
+        with pytest.raises(CorruptError):
+            load_pending_compactions(store, config, load_timeline(store, config))
+
+    @pytest.mark.parametrize("data", [b"Obj\x01", b"{}"])
     def test_a_damaged_compaction_plan_is_named(
         self, store: Store, config: TableConfig, data: bytes
     ) -> None:

@@ -10,18 +10,36 @@ from collections.abc import Iterator
 from bucketfmt.check.examined import ExaminedState, event_of_instant
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.data_files.committed_logs import find_missing_files, find_never_committed
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["load_compaction_faults"]
+__all__ = ["is_empty", "load_compaction_faults"]
 
 
 def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator[Event]:
-    """Yield T007 for each pending compaction that cannot be executed as it was planned."""
+    """Yield T007 for each pending compaction that cannot be executed as it was planned.
+
+    And T001 for each whose plan was never written.
+    """
     for instant in state.timeline.pending.of("compaction").instants:
+        path = join_path(state.config.timeline_path, instant.file_name)
         try:
+            if instant.state is State.REQUESTED and is_empty(state.store, path):
+                yield Finding.of(
+                    "T001",
+                    "the requested file of the compaction is empty: Hudi died before it wrote the "
+                    "plan, and fails on the file",
+                    paths=[path],
+                    instants=[instant.requested_time],
+                    fix="Compact the table by `compact()`, which removes the file.",
+                    data_loss=False,
+                )
+                continue
             plan = load_compaction_plan(state.store, state.config, instant, state.limits)
             gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
             never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
@@ -43,6 +61,12 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
                 "files are gone that no completed instant wrote",
                 sorted(never),
             )
+
+
+def is_empty(store: Store, path: str) -> bool:
+    """Whether a file is there and has no bytes."""
+    info = store.info(path)
+    return info is not None and info.size == 0
 
 
 def _finding(

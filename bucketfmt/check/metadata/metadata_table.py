@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.files.compactions import is_empty
 from bucketfmt.check.metadata.files_partition import (
     PartitionFilesView,
     find_file_differences,
@@ -26,6 +27,7 @@ from bucketfmt.format.metadata.metadata_keys import (
     parse_files_key,
 )
 from bucketfmt.format.metadata.metadata_records import FilesRecord
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -94,6 +96,7 @@ def _find_differences(
 ) -> Iterator[Event]:
     step = metadata.step
     yield from _find_step_faults(step, state.config)
+    yield from _find_unplanned(state, metadata)
     for name in metadata.partition_names:
         has_every_record = name == _RECORD_INDEX or is_secondary_index(name)
         if has_every_record and depth != "full":
@@ -117,6 +120,22 @@ def _find_differences(
             except BucketfmtError as error:
                 where = join_path(METADATA_TABLE, name)
                 yield event_of_error(error, "M002", where)
+
+
+def _find_unplanned(state: ExaminedState, metadata: MetadataTable) -> Iterator[Finding]:
+    """Yield M002 for compactions of the metadata table whose plan was never written."""
+    for instant in metadata.timeline.pending.of("compaction").instants:
+        path = join_path(METADATA_TABLE, metadata.config.timeline_path, instant.file_name)
+        if instant.state is State.REQUESTED and is_empty(state.store, path):
+            yield Finding.of(
+                "M002",
+                "the requested file of a compaction is empty: Hudi died before it wrote the plan, "
+                "and fails on the file",
+                paths=[path],
+                instants=[instant.requested_time],
+                fix="The next write by bucketfmt removes the file.",
+                data_loss=False,
+            )
 
 
 def _find_step_faults(step: Step, config: TableConfig) -> Iterator[Finding]:

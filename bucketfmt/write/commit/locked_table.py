@@ -15,6 +15,8 @@ from functools import partial
 from typing import Protocol
 
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
@@ -310,6 +312,28 @@ class LockedTable:
             StorageError: the store failed. The instant may be inflight.
         """
         return self._noted(put_inflight(self.store, self.config, requested_time, action, content))
+
+    def withdraw_unplanned(self, action: str) -> None:
+        """Take requested instants off the timeline whose plan was never written.
+
+        Hudi makes the file first, and died there: it can neither execute nor roll back such an
+        instant.
+
+        Raises:
+            ConflictError: the lock was lost.
+            StorageError: the store failed.
+        """
+        folder = self.config.timeline_path
+        for instant in self.timeline.pending.of(action).instants:
+            if instant.state is not State.REQUESTED:
+                continue
+            path = join_path(folder, instant.file_name)
+            info = self.store.info(path)
+            if info is None or info.size:
+                continue
+            self.check_held()
+            self.store.delete(path)
+            self._timeline = None
 
     def _noted(self, instant: Instant) -> Instant:
         """Return the instant, which the timeline has from now on."""

@@ -46,6 +46,26 @@ def data_file(root: Path, partition: str) -> Path:
     return max((root / partition).glob("*.parquet"), key=lambda path: path.name.split("_")[2])
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_m002_compaction_without_a_plan(tmp_path: Path, version: int) -> None:
+    root = tmp_path / "t"
+    table = create_table(root, bf.SimpleBucketIndex(2), table_version=version)
+    table.upsert(rows(range(20), 1))
+    table.metadata_table.init("files", "column_stats")
+    table.upsert(rows(range(9), 2))
+    last = table.timeline.last
+    assert last is not None
+    below = root / ".hoodie/metadata" / table.config.timeline_path
+    path = below / f"{last.requested_time}{'001' * (version < 8)}.compaction.requested"
+    path.touch()
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M002", "error", False)
+    assert finding.paths == (str(path.relative_to(root)),)
+    bf.open(root).upsert(rows(range(9), 3))
+    assert not path.exists()
+    assert check_soon(root, "full").status == "clean"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_m001_file_that_the_metadata_table_does_not_list(golden_copy: Copy, version: str) -> None:
     root = golden_copy(version, "rli")
