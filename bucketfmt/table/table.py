@@ -65,7 +65,11 @@ _LISTINGS = 8
 """How often the timeline is listed where instants of the listing are gone when they are read."""
 
 Moment = str | datetime
-"""An instant (`20240131120000000`), ISO text, or a datetime."""
+"""An instant (`20240131120000000`), ISO text, or a datetime.
+
+As in Spark, `2024-01-31 12:00:00` means the whole second: with its last millisecond. An instant of
+14 digits and a datetime mean the moment that they name.
+"""
 
 
 class Table:

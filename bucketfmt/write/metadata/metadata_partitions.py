@@ -27,7 +27,7 @@ from bucketfmt.write.metadata.initialise import (
     forget_definitions,
     initialise_partitions,
 )
-from bucketfmt.write.undo.recovery import recover
+from bucketfmt.write.undo.recovery import recover, remove_late_commits
 from bucketfmt.write.undo.rollback import Rollbacks
 
 __all__ = ["ListedPartition", "MetadataPartitions"]
@@ -145,7 +145,9 @@ class MetadataPartitions:
             check_text("names", name)
         with self._owner.locked() as table:
             try:
-                recover(Rollbacks(table))
+                rollbacks = Rollbacks(table)
+                remove_late_commits(rollbacks)
+                recover(rollbacks)
                 yield table
             finally:
                 self._adopt(table.config)
