@@ -257,6 +257,27 @@ def test_m003_entry_of_a_key_that_is_not_there(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_m003_key_with_two_entries(golden_copy: Copy, version: str) -> None:
+    """The second is in another file group of the index, where no look-up of the key finds it."""
+    root = golden_copy(version, "rli")
+    model, _ = first_location(root)
+    ids = {path.name.lstrip(".").split("_")[0] for path in metadata_files(root, "record_index")}
+    own = file_group_of_key(model, len(ids))
+    keys = bf.open(root).scan(["_hoodie_record_key"]).to_arrow().column(0).to_pylist()
+    doubled = next(key for key in sorted(keys) if file_group_of_key(key, len(ids)) != own)
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {key: fields, doubled: fields} if key == model else {key: fields}
+
+    edit_records(root, "record_index", change)
+    findings = check_soon(root, "full").findings
+    assert {found.id for found in findings} == {"M003"}
+    (misplaced,) = (f for f in findings if "belong into another" in f.evidence)
+    (stale,) = (f for f in findings if "of keys that are not there" in f.evidence)
+    assert all(repr(doubled) in finding.evidence for finding in (misplaced, stale))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["rli", "mdt_bucket"])
 def test_m004_commit_that_the_metadata_table_lacks(
     golden_copy: Copy, version: str, name: str
@@ -272,6 +293,23 @@ def test_m004_commit_that_the_metadata_table_lacks(
     assert (finding.id, finding.severity, finding.data_loss) == ("M004", "error", True)
     assert finding.instants == (last,)
     assert finding.evidence == f"it lacks {last}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m004_commit_that_the_table_lacks(golden_copy: Copy, version: str) -> None:
+    """Its files are still there, and count for readers of the metadata table."""
+    root = golden_copy(version, "rli")
+    table = bf.open(root)
+    lost = table.timeline.writes.completed.instants[-2].requested_time
+    for path in (root / table.config.timeline_path).iterdir():
+        if path.name.startswith(lost):
+            path.unlink()
+    for depth in ("quick", "default", "full"):
+        found = {f.id: f for f in check_soon(root, depth).findings if f.severity == "error"}
+        assert found["M004"].evidence == f"it has {lost}, which the table lacks"
+        assert found["M004"].instants == (lost,)
+    bf.open(root).metadata_table.rebuild()
+    assert not [f for f in check_soon(root, "full").findings if f.id.startswith("M")]
 
 
 def test_m004_initialisation_that_has_begun(golden_copy: Copy) -> None:
