@@ -121,7 +121,7 @@ class LimitError(BucketfmtError):
     def of_memory(cls, what: str, error: MemoryError) -> LimitError:
         """Return the error where memory does not suffice to read something."""
         why = f" ({error})" if str(error) else ""
-        return cls(f"{what}: the memory of this process does not suffice{why}")
+        return cls(f"{what}{': ' * bool(what)}the memory of this process does not suffice{why}")
 
 
 class UnsafePathError(BucketfmtError):

@@ -67,7 +67,7 @@ def event_of_error(
     failed in the store is not checked; so is whatever nobody thought of.
     """
     if isinstance(error, MemoryError):
-        return NotChecked(what, LimitError.of_memory("", error).message.removeprefix(": "))
+        return NotChecked(what, LimitError.of_memory("", error).message)
     if not isinstance(error, BucketfmtError):
         why = f"the check itself failed ({type(error).__name__}: {error}); please report it"
         return NotChecked(what, why)

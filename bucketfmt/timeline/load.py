@@ -38,6 +38,7 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
 
 __all__ = [
+    "find_unplanned",
     "load_clustering_plan",
     "load_commit_metadata",
     "load_compaction_plan",
@@ -180,6 +181,23 @@ def load_compaction_plan(
     is_new = instant.state is State.REQUESTED and instant.action == "compaction"
     decode = _decode_new_compaction if is_new else decode_compaction_plan
     return _load(store, config, requested_name(instant, config), decode, limits)
+
+
+def find_unplanned(store: Store, config: TableConfig, timeline: Timeline) -> dict[str, Instant]:
+    """Return the requested compactions whose plan was never written, by the path of their file.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    found: dict[str, Instant] = {}
+    for instant in timeline.pending.of("compaction").instants:
+        if instant.state is not State.REQUESTED:
+            continue
+        path = join_path(config.timeline_path, instant.file_name)
+        info = store.info(path)
+        if info is not None and info.size == 0:
+            found[path] = instant
+    return found
 
 
 def load_clustering_plan(

@@ -209,9 +209,9 @@ def test_a_writer_by_the_old_index_goes_on(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.rotated(0)
-@pytest.mark.parametrize(("version", "kind", "has_record_index"), KINDS)
+@pytest.mark.parametrize(("version", "kind"), [case[:2] for case in KINDS])
 def test_rows_that_came_before_a_migration_and_are_written_after_it(
-    tmp_path: Path, version: int, kind: str, has_record_index: bool
+    tmp_path: Path, version: int, kind: str
 ) -> None:
     """Rows that were routed by the record index go to the buckets of their own partitions."""
     table, model = filled(tmp_path / "t", version, kind)

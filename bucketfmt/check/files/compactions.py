@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from bucketfmt.check.examined import ExaminedState, event_of_instant
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.names.instants import State
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.data_files.committed_logs import find_missing_files, find_never_committed
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.store import Store
-from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.timeline.load import find_unplanned, load_compaction_plan
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["is_empty", "load_compaction_faults"]
+__all__ = ["load_compaction_faults", "unplanned_finding"]
 
 
 def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator[Event]:
@@ -26,20 +23,14 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
 
     And T001 for each whose plan was never written.
     """
+    unplanned = find_unplanned(state.store, state.config, state.timeline)
+    for path, instant in unplanned.items():
+        fix = "Compact the table by `compact()`, which removes the file."
+        yield unplanned_finding("T001", instant, path, fix)
     for instant in state.timeline.pending.of("compaction").instants:
-        path = join_path(state.config.timeline_path, instant.file_name)
+        if instant in unplanned.values():
+            continue
         try:
-            if instant.state is State.REQUESTED and is_empty(state.store, path):
-                yield Finding.of(
-                    "T001",
-                    "the requested file of the compaction is empty: Hudi died before it wrote the "
-                    "plan, and fails on the file",
-                    paths=[path],
-                    instants=[instant.requested_time],
-                    fix="Compact the table by `compact()`, which removes the file.",
-                    data_loss=False,
-                )
-                continue
             plan = load_compaction_plan(state.store, state.config, instant, state.limits)
             gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
             never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
@@ -63,10 +54,17 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
             )
 
 
-def is_empty(store: Store, path: str) -> bool:
-    """Whether a file is there and has no bytes."""
-    info = store.info(path)
-    return info is not None and info.size == 0
+def unplanned_finding(finding_id: str, instant: Instant, path: str, fix: str) -> Finding:
+    """Return that the plan of a compaction was never written."""
+    return Finding.of(
+        finding_id,
+        "the requested file of a compaction is empty: Hudi died before it wrote the plan, and "
+        "fails on the file",
+        paths=[path],
+        instants=[instant.requested_time],
+        fix=fix,
+        data_loss=False,
+    )
 
 
 def _finding(

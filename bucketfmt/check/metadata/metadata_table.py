@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
-from bucketfmt.check.files.compactions import is_empty
+from bucketfmt.check.files.compactions import unplanned_finding
 from bucketfmt.check.metadata.files_partition import (
     PartitionFilesView,
     find_file_differences,
@@ -27,7 +27,6 @@ from bucketfmt.format.metadata.metadata_keys import (
     parse_files_key,
 )
 from bucketfmt.format.metadata.metadata_records import FilesRecord
-from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -38,8 +37,9 @@ from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import reader_count
-from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.timeline.load import find_unplanned, load_instant_content
 from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]
@@ -124,18 +124,10 @@ def _find_differences(
 
 def _find_unplanned(state: ExaminedState, metadata: MetadataTable) -> Iterator[Finding]:
     """Yield M002 for compactions of the metadata table whose plan was never written."""
-    for instant in metadata.timeline.pending.of("compaction").instants:
-        path = join_path(METADATA_TABLE, metadata.config.timeline_path, instant.file_name)
-        if instant.state is State.REQUESTED and is_empty(state.store, path):
-            yield Finding.of(
-                "M002",
-                "the requested file of a compaction is empty: Hudi died before it wrote the plan, "
-                "and fails on the file",
-                paths=[path],
-                instants=[instant.requested_time],
-                fix="The next write by bucketfmt removes the file.",
-                data_loss=False,
-            )
+    below = FolderStore(state.store, METADATA_TABLE)
+    for path, instant in find_unplanned(below, metadata.config, metadata.timeline).items():
+        fix = "The next write by bucketfmt removes the file."
+        yield unplanned_finding("M002", instant, join_path(METADATA_TABLE, path), fix)
 
 
 def _find_step_faults(step: Step, config: TableConfig) -> Iterator[Finding]:

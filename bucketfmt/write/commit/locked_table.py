@@ -15,8 +15,6 @@ from functools import partial
 from typing import Protocol
 
 from bucketfmt.errors import ConflictError
-from bucketfmt.format.names.instants import State
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
@@ -24,7 +22,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
-from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.load import find_unplanned, load_timeline
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
@@ -313,8 +311,8 @@ class LockedTable:
         """
         return self._noted(put_inflight(self.store, self.config, requested_time, action, content))
 
-    def withdraw_unplanned(self, action: str) -> None:
-        """Take requested instants off the timeline whose plan was never written.
+    def withdraw_unplanned(self) -> None:
+        """Take compactions off the timeline whose plan was never written.
 
         Hudi makes the file first, and died there: it can neither execute nor roll back such an
         instant.
@@ -323,14 +321,7 @@ class LockedTable:
             ConflictError: the lock was lost.
             StorageError: the store failed.
         """
-        folder = self.config.timeline_path
-        for instant in self.timeline.pending.of(action).instants:
-            if instant.state is not State.REQUESTED:
-                continue
-            path = join_path(folder, instant.file_name)
-            info = self.store.info(path)
-            if info is None or info.size:
-                continue
+        for path in find_unplanned(self.store, self.config, self.timeline):
             self.check_held()
             self.store.delete(path)
             self._timeline = None

@@ -213,7 +213,8 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                if self._was_rolled_back(now):  # its files are gone, whoever built on it
+                if find_late_commits(store, config, self.table.limits, now, [done]):
+                    # Its files are gone, whoever built on it.
                     if not lock.holds():
                         raise lost
                     store.delete(join_path(config.timeline_path, done.file_name))
@@ -245,17 +246,6 @@ class Transaction(PendingInstant):
             if error is lost:
                 raise
             raise lost from error
-
-    def _was_rolled_back(self, now: Timeline) -> bool:
-        """Whether this commit, which is completed, was rolled back before it appeared."""
-        found = find_late_commits(
-            self.table.store,
-            self.config,
-            self.table.limits,
-            now,
-            lambda instant: instant.requested_time == self.instant,
-        )
-        return bool(found)
 
     def _find_own(self, now: Timeline) -> Instant | None:
         """Return this commit as completed."""

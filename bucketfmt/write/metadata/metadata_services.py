@@ -67,7 +67,7 @@ def serve_metadata_table(table: LockedTable, below: LockedTable) -> MetadataTabl
         ConflictError: the lock was lost.
         StorageError: the store failed.
     """
-    below.withdraw_unplanned("compaction")
+    below.withdraw_unplanned()
     begun = below.timeline.pending.of("compaction").instants
     for instant in begun:
         old = load_compaction_plan(below.store, below.config, instant, below.limits)

@@ -197,7 +197,7 @@ class Compactor:
             ExitStack() as after,
             owner.recovered(begins=is_new) as table,
         ):
-            table.withdraw_unplanned("compaction")
+            table.withdraw_unplanned()
             found, plan = self._find_pending(table.timeline), None
             if found is not None:
                 plan = load_compaction_plan(store, table.config, found, table.limits)

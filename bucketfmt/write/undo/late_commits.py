@@ -6,14 +6,14 @@ stand on it: its completed file has to go too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
-from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -22,20 +22,15 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["find_late_commits"]
 
-_BY_PLAN = {
-    operation.operation_type
-    for operation in (WriteOperation.CLUSTER, WriteOperation.COMPACT, WriteOperation.LOG_COMPACT)
-}
-
 
 def find_late_commits(
     store: Store,
     config: TableConfig,
     limits: Limits,
     timeline: Timeline,
-    may_be: Callable[[Instant], bool] = lambda _: True,
+    completed: Sequence[Instant],
 ) -> list[Instant]:
-    """Return the completed commits that a completed rollback took back while they were pending.
+    """Return those commits that a completed rollback took back while they were pending.
 
     A rollback removes all files of its instant from the timeline. Compactions and clusterings are
     no such commits: they are begun again under the same requested time.
@@ -45,13 +40,12 @@ def find_late_commits(
         config: The table's properties.
         limits: Bounds on what is read.
         timeline: The timeline, as it is under the table lock.
-        may_be: Which commits are asked for.
+        completed: The completed commits that are asked for, in the order of the timeline.
 
     Raises:
         CorruptError: a completed rollback does not decode.
         StorageError: the store failed.
     """
-    completed = [i for i in timeline.writes.completed.instants if may_be(i)]
     rollbacks = timeline.completed.of("rollback").instants
     if not completed or not rollbacks:
         return []
@@ -68,7 +62,7 @@ def find_late_commits(
         for instant in completed
         if instant.requested_time in targets
         and not _has_begun(store, config, instant)
-        and not _has_plan(load_commit_metadata(store, config, instant, limits))
+        and not _is_service(load_commit_metadata(store, config, instant, limits))
     ]
 
 
@@ -83,6 +77,6 @@ def _has_begun(store: Store, config: TableConfig, instant: Instant) -> bool:
     return any(store.info(join_path(config.timeline_path, name)) is not None for name in names)
 
 
-def _has_plan(metadata: CommitMetadata) -> bool:
-    """Whether it is of a service, which is begun again by its plan after a rollback."""
-    return metadata.operation_type in _BY_PLAN
+def _is_service(metadata: CommitMetadata) -> bool:
+    """Whether it is of a table service, which is begun again by its plan after a rollback."""
+    return metadata.operation_type in SERVICE_OPERATIONS

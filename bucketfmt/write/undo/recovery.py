@@ -48,7 +48,9 @@ def remove_late_commits(rollbacks: Rollbacks) -> None:
         CorruptError: a completed rollback does not decode.
     """
     table = rollbacks.table
-    for late in find_late_commits(table.store, table.config, table.limits, table.timeline):
+    timeline = table.timeline
+    completed = timeline.writes.completed.instants
+    for late in find_late_commits(table.store, table.config, table.limits, timeline, completed):
         rollbacks.remove_late(late)
 
 
