@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from tests.golden import expected, unpack
 
@@ -34,6 +35,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if getattr(item.config.option, "loadgroup", False) and not is_grouped:
         told = f"xdist does not group tests with pytest {pytest.__version__}: run `make setup`"
         pytest.fail(told, pytrace=False)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Drop the tables at `memory://`: that file system looks at all its files for one answer."""
+    MemoryFileSystem.store.clear()
+    MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 @pytest.fixture(scope="session")

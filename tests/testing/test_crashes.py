@@ -115,7 +115,7 @@ def test_a_state_is_looked_at_once() -> None:
     assert looks.states == 5, "the same files, and it is known what became of the work"
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize(
     ("kind", "work"),
     [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)],

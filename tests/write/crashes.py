@@ -11,6 +11,8 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
+from soak.covering import spread
+from tests.rotation import seed
 from tests.write.models import Model
 
 __all__ = ["crashes", "is_as", "open_on"]
@@ -25,23 +27,25 @@ def open_on(store: Store) -> bf.Table:
 
 
 def crashes(
-    start: bf.Table, act: Callable[[bf.Table], object], fault: Fault
+    start: bf.Table, act: Callable[[bf.Table], object], fault: Fault, most: int | None = None
 ) -> Iterator[tuple[bf.Table, FaultyStore]]:
     """Yield the table after the fault, once for each write of `act`, and what was struck.
 
-    The writer is gone and its heartbeat is expired. What takes effect late has not yet.
+    The writer is gone and its heartbeat is expired. What takes effect late has not yet. Given
+    `most`, some of the writes are struck, about as many, and other ones with each commit.
     """
     image = MemoryStore.of_folder(start.uri)
-    at = 0
-    while True:
-        at += 1
+    whole = FaultyStore(MemoryStore(image.files))
+    act(open_on(whole))
+    writes = sum(operation.verb in WRITE_VERBS for operation in whole.operations)
+    for at in spread(writes, most, seed()):
         disk = MemoryStore(image.files)
         broken = FaultyStore(disk, FaultPlan(at, fault, verbs=WRITE_VERBS))
         try:
             act(open_on(broken))
         except (StorageError, bf.CommitUnknownError, bf.ConflictError, Killed):
             assert broken.struck is not None
-        if broken.struck is None:
+        if broken.struck is None:  # it took fewer writes
             return
         for path in [path for path in disk.files if path.startswith(".hoodie/.heartbeat/")]:
             disk.delete(path)

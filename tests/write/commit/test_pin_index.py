@@ -263,7 +263,7 @@ def in_memory(root: Path) -> MemoryStore:
     return store
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("faults", [CRASHES, FAILURES], ids=["crashes", "failures"])
 def test_whatever_befalls_it_the_table_reads_and_can_be_written(
     tmp_path: Path, faults: tuple[object, ...]

@@ -104,7 +104,7 @@ def read(table: bf.Table) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore:the metadata table is made anew")
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize(
     ("version", "kind", "act", "index"),
     [

@@ -487,6 +487,7 @@ def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_la
     assert_in_step(table)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.rule("TL-29")
 @pytest.mark.parametrize("is_archived_past", [False, True])
 @pytest.mark.parametrize("version", [8, 9])
@@ -557,6 +558,7 @@ def test_all_is_made_anew_where_the_base_file_of_files_is_of_an_archived_instant
     assert {name.rpartition("_")[2].partition(".")[0] for name in bases} <= active
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("newest", [range(0), range(105, 106)])
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_partition_that_is_made_later_leaves_the_others_their_file_groups(
@@ -584,6 +586,7 @@ def test_a_partition_that_is_made_later_leaves_the_others_their_file_groups(
     assert bf.open(table.uri).check("full").findings == ()
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("end", ["published", "aborted", "rolled back"])
 @pytest.mark.parametrize("version", [6, 9])
 def test_files_of_a_pending_write_are_in_it_once_the_write_completed(
@@ -652,6 +655,7 @@ def test_files_that_a_write_made_are_not_read_again(tmp_path: Path, kind: TableT
         assert_in_step(bf.open(path))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_statistics_of_a_partition_have_rows_of_a_write_that_others_overtook(
@@ -694,6 +698,7 @@ def test_statistics_of_a_partition_have_rows_of_a_write_that_others_overtook(
     assert_in_step(table)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("way", ["reported", "too many to report", "sent"])
 @pytest.mark.parametrize("version", [8, 9])
 def test_keys_of_a_slice_that_is_rewritten_with_its_log(

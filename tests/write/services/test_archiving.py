@@ -318,7 +318,7 @@ def test_keeping_nothing_is_a_mistake(tmp_path: Path) -> None:
             table.archive(min_commits=low, max_commits=high)
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("fault", [Fault.KILL_AFTER, Fault.FAIL_LATE])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:

@@ -591,7 +591,7 @@ def test_a_compaction_that_hudi_planned(
     assert table.check(depth="full").status == "clean"
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("fault", [Fault.KILL_AFTER, Fault.FAIL_LATE])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:

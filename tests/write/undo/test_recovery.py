@@ -38,7 +38,7 @@ def leave_pending(table: bf.Table, instant: str, action: str) -> None:
     put_inflight(table.store, table.config, instant, action)
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_a_write(tmp_path: Path, version: int, kind: str) -> None:
@@ -116,7 +116,7 @@ def test_a_writer_that_gives_up_meanwhile_is_no_dead_one(
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_executed_again_is_left(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")

@@ -22,6 +22,7 @@ from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.write.services.compaction import Compactor
+from tests.rotation import examples
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 from tests.write.undo.test_rollback import HUDI_OF, KINDS, VERSIONS, data_files, make
@@ -374,7 +375,7 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
@@ -396,7 +397,7 @@ def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     assert points == 4
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> None:
@@ -437,7 +438,7 @@ def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> No
 
 
 @pytest.mark.filterwarnings("ignore:the metadata table is")
-@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_log_files_of_what_a_dead_restore_took_back_stay_gone(tmp_path: Path, version: int) -> None:
     """Command blocks were added anew to slices that the restore had deleted since."""
@@ -449,7 +450,9 @@ def test_log_files_of_what_a_dead_restore_took_back_stay_gone(tmp_path: Path, ve
     table.compact()
     table.upsert(rows(range(20), ts=3, price=3.0))
     table.upsert(rows(range(5), ts=4, price=4.0))
-    for again, broken in crashes(table, lambda t: t.restore(point), Fault.KILL_AFTER):
+    for again, broken in crashes(
+        table, lambda t: t.restore(point), Fault.KILL_AFTER, most=examples(64)
+    ):
         late = open_on(MemoryStore(again.store.files))  # type: ignore[attr-defined]
         restores = again.timeline.of("restore").instants
         if restores and restores[0].is_completed:
