@@ -5,13 +5,15 @@ hold, or a list of such lists, one of which must hold; or a text (`rows.filter_t
 expression, which excludes by the conditions that `rows.arrow_filters` finds in it.
 
 Nulls compare as in pyarrow: a comparison with null holds for no row, `in` finds null only if null
-is in the list, and `not in` if it is not; but in a text `not in` finds no null. Only row groups and
-buckets that provably hold no matching row are pruned.
+is in the list, and `not in` if it is not; but in a text `not in` finds no null. A list finds what
+`=` finds for one of its values. Only row groups and buckets that provably hold no matching row are
+pruned.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -152,18 +154,22 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
     if not alternatives or not all(alternatives):
         raise ValueError("an empty filter; pass None to keep all rows")
     try:
-        conjunctions = [reduce(and_, map(_expression, group)) for group in alternatives]
+        conjunctions = [
+            reduce(and_, (_expression(part, _type_of(part, schema)) for part in group))
+            for group in alternatives
+        ]
     except (pa.ArrowException, OverflowError) as error:
         raise ValueError(f"a value of the filter has a type that Arrow lacks: {error}") from error
     return Filter(reduce(or_, conjunctions), alternatives)
 
 
-def _expression(part: Predicate) -> pc.Expression:
+def _expression(part: Predicate, kind: pa.DataType | None) -> pc.Expression:
     field = pc.field(part.column)
     if part.operator in _COMPARISONS:
         return _COMPARISONS[part.operator](field, pc.scalar(part.value))
     known = [value for value in part.value if value is not None]
-    found = field.isin(known) if known else pc.scalar(False)
+    listed = known if kind is None else _as_stored(known, kind, part)
+    found = field.isin(listed) if len(listed) else pc.scalar(False)
     for value in known:
         if isinstance(value, float | int) and not isinstance(value, bool) and value == 0:
             # -0.0 too, which `isin` takes for another.
@@ -172,6 +178,32 @@ def _expression(part: Predicate) -> pc.Expression:
     if len(known) < len(part.value):
         found |= field.is_null()
     return found if part.operator == "in" else ~found
+
+
+def _as_stored(values: Sequence[Any], kind: pa.DataType, part: Predicate) -> pa.Array:
+    """Return the values of a column's type that equal one of these, as `=` compares them.
+
+    `isin` casts what it is given: 0.5 and "true" would find True, and noon its day.
+
+    Raises:
+        SchemaError: `=` refuses one of the values.
+    """
+    of_types: dict[type, list[Any]] = {}
+    for value in values:
+        of_types.setdefault(type(value), []).append(value)
+    found = [pa.array([], kind)]
+    for listed in of_types.values():
+        given = pa.array(listed)
+        try:
+            pc.equal(pa.scalar(None, kind), given)
+            stored = given.cast(kind, safe=False)
+            found.append(stored.filter(pc.equal(stored, given)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaError(
+                f"column {part.column} is {kind}, and {listed[0]!r} in a list for it is "
+                f"{given.type}; compare it with values of its type"
+            ) from error
+    return pa.concat_arrays(found)
 
 
 def _parse_predicate(part: Any) -> Predicate:
@@ -189,12 +221,19 @@ def _parse_predicate(part: Any) -> Predicate:
 
 def _of_numbers(part: Predicate, schema: pa.Schema | None) -> Predicate:
     """Return a condition on a column of exact numbers with values that Arrow compares exactly."""
-    if schema is None or (position := schema.get_field_index(part.column)) < 0:
+    kind = _type_of(part, schema)
+    if kind is None:
         return part
-    kind = schema.field(position).type
     if pa.types.is_decimal(kind):
         return _of_decimals(part, kind)
+    if pa.types.is_floating(kind):
+        return _of_floats(part)
     return _of_integers(part, kind) if pa.types.is_signed_integer(kind) else part
+
+
+def _type_of(part: Predicate, schema: pa.Schema | None) -> pa.DataType | None:
+    position = -1 if schema is None else schema.get_field_index(part.column)
+    return None if schema is None or position < 0 else schema.field(position).type
 
 
 def _of_integers(part: Predicate, kind: pa.DataType) -> Predicate:
@@ -211,9 +250,11 @@ def _of_integers(part: Predicate, kind: pa.DataType) -> Predicate:
         whole = (int(v) if _is_number(v) else v for v in values)
         return Predicate(part.column, part.operator, tuple(whole))
     value = part.value
-    if not _is_number(value) or _is_nan(value):
+    if not _is_number(value):
         return part
     none, every = Predicate(part.column, "in", ()), Predicate(part.column, "not in", (None,))
+    if _is_nan(value):
+        return every if part.operator == "!=" else none
     if part.operator in ("==", "!="):
         if _is_one_of(value, low, high):
             return Predicate(part.column, part.operator, int(value))
@@ -225,6 +266,37 @@ def _of_integers(part: Predicate, kind: pa.DataType) -> Predicate:
     if floor == value:
         return Predicate(part.column, part.operator, floor)
     return Predicate(part.column, ">" if is_above else "<=", floor)
+
+
+def _of_floats(part: Predicate) -> Predicate:
+    """Return a condition on a column of floats with floats for whole numbers.
+
+    Arrow refuses whole numbers that a float would round. Such a number lies between two floats: it
+    equals none, and what is above it is above the lower one.
+    """
+    if part.operator in ("in", "not in"):
+        values = (_float_below(v) if _is_whole(v) else v for v in part.value)
+        kept = [new for new, v in zip(values, part.value, strict=True) if not v or new == v]
+        return Predicate(part.column, part.operator, tuple(kept))
+    if not _is_whole(part.value):
+        return part
+    below = _float_below(part.value)
+    if below == part.value:
+        return Predicate(part.column, part.operator, below)
+    if part.operator == "==":
+        return Predicate(part.column, "in", ())
+    if part.operator == "!=":
+        return Predicate(part.column, "not in", (None,))
+    return Predicate(part.column, "<=" if part.operator in ("<", "<=") else ">", below)
+
+
+def _float_below(value: int) -> float:
+    """Return the largest float that is not above a whole number."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -math.inf
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 
 
 def _is_one_of(value: Any, low: int, high: int) -> bool:
@@ -271,8 +343,13 @@ def _plain(value: Any) -> Any:
     """The Python value of an Arrow or numpy scalar."""
     if isinstance(value, pa.Scalar):
         return value.as_py()
-    if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        plain = value.item()
+        return value if isinstance(plain, int) else plain  # of nanoseconds Python has no object
+    if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, datetime) and value != value:  # noqa: PLR0124  (pandas' NaT)
+        return None
     return value
 
 

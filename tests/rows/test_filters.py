@@ -449,3 +449,67 @@ def test_a_list_of_a_text_agrees_with_comparisons(text: str, expected: list[int]
 def test_a_comparison_with_null_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write q is null"):
         parse_filter(text, pa.schema({"q": pa.int32()}))
+
+
+_NOON, _MIDNIGHT = dt.datetime(2020, 1, 1, 12), dt.datetime(2020, 1, 1)
+_OF_ALL_TYPES = pa.table(
+    {
+        "flag": [True, False, None],
+        "day": pa.array([_MIDNIGHT.date(), dt.date(2020, 1, 2), None]),
+        "at": pa.array([_MIDNIGHT, _NOON, None], pa.timestamp("us")),
+        "f": pa.array([16777216.0, 0.1, -0.0], pa.float32()),
+        "d": pa.array([2.0**53, math.inf, None]),
+        "q": pa.array([1, 2**31 - 1, None], pa.int32()),
+        "text": ["1", "true", None],
+        "raw": [b"1", b"true", None],
+        "price": pa.array([Decimal("1.00"), Decimal("0.10"), None], pa.decimal128(9, 2)),
+    }
+)
+_OF_ALL_SORTS = [
+    *(True, 0, 1, 2, 0.5, 0.1, 1.0, math.nan, math.inf, 16777217.0, 2**53 + 1, -(10**20), 10**30),
+    *("1", "true", "2020-01-01", b"1", Decimal("0.1"), Decimal("0.105"), dt.timedelta(1)),
+    *(_NOON, _MIDNIGHT, _MIDNIGHT.date(), _NOON.replace(tzinfo=dt.timezone.utc)),
+    *(np.datetime64("2020-01-01"), np.datetime64("2020-01-01T12:00:00.000000001")),
+]
+
+
+def _found(condition: tuple[str, str, Any]) -> list[Any] | type[Exception]:
+    try:
+        kept = parse_filter([condition], _OF_ALL_TYPES.schema).apply(_OF_ALL_TYPES)
+    except (SchemaError, ValueError) as error:
+        return type(error)
+    return kept.column(condition[0]).to_pylist()
+
+
+@pytest.mark.parametrize("value", _OF_ALL_SORTS, ids=repr)
+@pytest.mark.parametrize("column", _OF_ALL_TYPES.column_names)
+def test_a_list_finds_what_a_comparison_finds(column: str, value: Any) -> None:
+    """Arrow casts lists: 0.5 and "true" found True, and noon its day, also for `delete`."""
+    found = _found((column, "==", value))
+    assert _found((column, "in", [value])) == found
+    if isinstance(found, list):
+        others = [v for v in _OF_ALL_TYPES[column].to_pylist() if v not in found or v is None]
+        assert _found((column, "not in", [value])) == others
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (("d", "<", 2**53 + 1), [2.0**53]),
+        (("d", "<=", 2**53 + 1), [2.0**53]),
+        (("d", ">", 2**53 + 1), [math.inf]),
+        (("d", ">=", 2**53 - 1), [2.0**53, math.inf]),
+        (("d", "!=", 2**53 + 1), [2.0**53, math.inf]),
+        (("d", ">", 10**400), [math.inf]),
+        (("d", "<", -(10**400)), []),
+        (("f", "<", 99999999999), [16777216.0, float(np.float32(0.1)), -0.0]),
+        (("q", "<", math.nan), []),
+        (("q", "!=", math.nan), [1, 2**31 - 1]),
+        (("day", "==", np.datetime64("2020-01-01")), [_MIDNIGHT.date()]),
+        (("day", "==", np.datetime64("NaT")), []),
+    ],
+)
+def test_numbers_that_no_float_is_and_times_of_numpy(
+    condition: tuple[str, str, Any], expected: list[Any]
+) -> None:
+    assert _found(condition) == expected

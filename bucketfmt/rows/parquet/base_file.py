@@ -62,6 +62,7 @@ BATCH_ROWS = 131_072
 """Rows of a batch by default: some megabytes of ordinary rows."""
 
 _STREAM_BUFFER = 64 * 1024  # of each column, where rows are streamed from a disk
+_SMALL_BYTES = 1 << 20  # of all pages, decompressed
 _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
 _BLOOM_KEYS = (BLOOM_KEY, "com.uber.hoodie.bloomfilter")
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
@@ -129,8 +130,18 @@ class BaseFileReader:
         return self._footer_bytes.size
 
     @cached_property
+    def _is_small(self) -> bool:
+        """Whether the rows are read in less time than threads take to begin with them."""
+        groups = map(self.metadata.row_group, range(self.num_row_groups))
+        return sum(int(group.total_byte_size) for group in groups) < _SMALL_BYTES
+
+    @cached_property
     def _file(self) -> pq.ParquetFile:
-        return open_parquet(self.source, self._limits, metadata=self.metadata)
+        # Over a network, few requests count for more.
+        read_ahead = not (self._is_small and isinstance(self.source, pa.OSFile))
+        return open_parquet(
+            self.source, self._limits, metadata=self.metadata, pre_buffer=read_ahead
+        )
 
     def _open_streamed(self) -> pq.ParquetFile:
         """Open the file, which is on a disk, so that a small buffer of each column is held."""
@@ -221,7 +232,9 @@ class BaseFileReader:
         groups = range(self.num_row_groups) if row_groups is None else row_groups
         names = None if columns is None else list(columns)
         with translated_errors("parquet rows"):
-            rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
+            rows = self._file.read_row_groups(
+                list(groups), names, use_threads=use_threads and not self._is_small
+            )
         self._check_row_count(rows.num_rows, groups)
         rows = self._presented(rows)
         # A table without columns would lose its number of rows.
