@@ -31,7 +31,13 @@ from bucketfmt.snapshot.data_files.written_files import (
     group_committed_files,
 )
 from bucketfmt.snapshot.read_basis import ReadBasis
-from bucketfmt.snapshot.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
+from bucketfmt.snapshot.schema import (
+    META_COLUMNS,
+    TableSchema,
+    find_stated_schema,
+    find_stating_commit,
+    without_meta,
+)
 from bucketfmt.snapshot.state import TableState
 
 __all__ = ["Snapshot"]
@@ -135,11 +141,18 @@ class Snapshot:
     def schema(self) -> TableSchema:
         """The table's columns, as the newest commit, the table's creation or a file states them.
 
+        For a past moment an archived commit may state them. The timeline keeps the one that states
+        the newest columns.
+
         Raises:
             SchemaError: nothing states them: the table has no commit and no file.
-            CorruptError: the stated schema does not parse.
+            CorruptError: the stated schema, or the history, does not parse.
         """
-        stated = find_stated_schema(self.commits, self.state.config, self.state.limits)
+        commits = self.commits
+        if not self.is_newest and find_stating_commit(commits) is None:
+            archived = self.state.load_archived_statement(self._is_within)
+            commits = commits if archived is None else [archived, *commits]
+        stated = find_stated_schema(commits, self.state.config, self.state.limits)
         return stated if stated is not None else self._schema_of_a_file()
 
     @cached_property

@@ -6,7 +6,7 @@ it is first needed. A state never changes; `Table` makes another state when the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -25,6 +25,7 @@ from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
@@ -39,7 +40,12 @@ from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.completion_times import CompletionTimes
-from bucketfmt.timeline.history import load_archived_replacements, load_history
+from bucketfmt.timeline.history import (
+    list_archive_files,
+    load_archive_file,
+    load_archived_replacements,
+    load_history,
+)
 from bucketfmt.timeline.load import (
     load_pending_compactions,
     load_pending_ring_changes,
@@ -214,6 +220,30 @@ class TableState:
 
     def _load_commit(self, instant: Instant) -> CommitRecord:
         return self._kept_commits.load_one(self.config, instant)
+
+    def load_archived_statement(self, is_seen: Callable[[str, str], bool]) -> CommitRecord | None:
+        """Return the newest archived commit that states the table's columns.
+
+        Args:
+            is_seen: Whether a commit counts, given its requested time and its completion time.
+
+        Raises:
+            CorruptError: a file of the history does not decode.
+            StorageError: the store failed.
+        """
+        newest: CommitRecord | None = None
+        for name, _ in reversed(list_archive_files(self.store, self.config, self.limits)):
+            for entry in load_archive_file(self.store, self.config, name, self.limits):
+                time, metadata = entry.requested_time, entry.metadata
+                completed = entry.completion_time or time
+                if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
+                    continue
+                if is_seen(time, completed) and (newest is None or newest.requested_time < time):
+                    record = CommitRecord.from_metadata(time, completed, metadata, self.limits)
+                    newest = find_stating_commit([record]) or newest
+            if newest is not None:
+                break
+        return newest
 
     def find_unlisted_size(self, path: str) -> int | None:
         """Return the size of a file that its folder does not list; None if there is no such file.

@@ -45,6 +45,7 @@ from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
 from bucketfmt.timeline.load import (
+    find_unplanned,
     load_compaction_plan,
     load_pending_clusterings,
 )
@@ -109,7 +110,8 @@ class Compactor:
         state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
-        found = self._find_pending(state.timeline)
+        unplanned = find_unplanned(state.store, state.config, state.timeline)
+        found = self._find_pending(state.timeline.without(unplanned.values()))
         if found is None:
             plan = self._plan(snapshot, min_log_files, partitions)
         else:

@@ -21,6 +21,7 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import (
+    find_unplanned,
     load_compaction_plan,
     load_instant_content,
     load_requested_content,
@@ -213,7 +214,8 @@ class Maintenance:
         """
         if self._services.compact_after is None or state.config.table_type != "MERGE_ON_READ":
             return None
-        pending = state.timeline.pending.of("compaction").instants
+        unplanned = find_unplanned(state.store, state.config, state.timeline).values()
+        pending = state.timeline.without(unplanned).pending.of("compaction").instants
         if pending:
             plans = [self._load_compaction(state, instant) for instant in pending]
             return () if all(plan.is_own for plan in plans) else None

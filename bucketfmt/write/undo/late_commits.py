@@ -1,14 +1,16 @@
 """Commits that appeared once they had been rolled back: their writers stood still meanwhile.
 
-I/O, read only. The files of such a commit are gone, so that readers fail on it, and nobody can
-stand on it: its completed file has to go too.
+I/O, read only. The files of such a commit are gone, so that readers fail on it: its completed file
+has to go too, unless others have made file groups in place of those that it hides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -22,6 +24,8 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["find_late_commits"]
 
+_FILES_ASKED = 100  # of a service: where so many are gone, a rollback has removed them
+
 
 def find_late_commits(
     store: Store,
@@ -32,8 +36,8 @@ def find_late_commits(
 ) -> list[Instant]:
     """Return those commits that a completed rollback took back while they were pending.
 
-    A rollback removes all files of its instant from the timeline. Compactions and clusterings are
-    no such commits: they are begun again under the same requested time.
+    A rollback removes all files of its instant from the timeline. Compactions and clusterings may
+    have been begun again by their plans under the same requested time, and have files then.
 
     Args:
         store: The table's files.
@@ -57,13 +61,16 @@ def find_late_commits(
     first = completed[0].requested_time
     later = [rollback for rollback in rollbacks if rollback.requested_time > first]
     targets = {t for own in map_in_threads(load_targets, later, waiting_count(store)) for t in own}
-    return [
-        instant
-        for instant in completed
-        if instant.requested_time in targets
-        and not _has_begun(store, config, instant)
-        and not _is_service(load_commit_metadata(store, config, instant, limits))
-    ]
+    found = []
+    for instant in completed:
+        if instant.requested_time not in targets or _has_begun(store, config, instant):
+            continue
+        metadata = load_commit_metadata(store, config, instant, limits)
+        if metadata.operation_type in SERVICE_OPERATIONS and not _is_gone(store, metadata):
+            continue
+        if not _is_built_on(store, config, limits, timeline, instant, metadata):
+            found.append(instant)
+    return found
 
 
 def _has_begun(store: Store, config: TableConfig, instant: Instant) -> bool:
@@ -77,6 +84,48 @@ def _has_begun(store: Store, config: TableConfig, instant: Instant) -> bool:
     return any(store.info(join_path(config.timeline_path, name)) is not None for name in names)
 
 
-def _is_service(metadata: CommitMetadata) -> bool:
-    """Whether it is of a table service, which is begun again by its plan after a rollback."""
-    return metadata.operation_type in SERVICE_OPERATIONS
+def _is_gone(store: Store, metadata: CommitMetadata) -> bool:
+    """Whether a commit names files, and none of them is there."""
+    stats = (stat for own in metadata.partition_to_write_stats.values() for stat in own)
+    paths = [stat.path for stat in islice(stats, _FILES_ASKED) if stat.path]
+    return bool(paths) and all(store.info(path) is None for path in paths)
+
+
+def _is_built_on(
+    store: Store,
+    config: TableConfig,
+    limits: Limits,
+    timeline: Timeline,
+    late: Instant,
+    metadata: CommitMetadata,
+) -> bool:
+    """Whether later commits made file groups where this one hides others.
+
+    The rows of both would count without it.
+    """
+    hidden = {
+        path: frozenset(ids) for path, ids in metadata.partition_to_replace_file_ids.items() if ids
+    }
+    if not hidden:
+        return False
+    appeared = {entry.name: entry.modified for entry in store.list(config.timeline_path)}
+    own = {stat.file_id for stats in metadata.partition_to_write_stats.values() for stat in stats}
+    since = appeared.get(late.file_name)
+    for other in timeline.writes.completed.instants:
+        if other.requested_time <= late.requested_time:
+            continue
+        at = appeared.get(other.file_name)
+        if since is not None and at is not None and at < since:
+            continue
+        for path, stats in load_commit_metadata(
+            store, config, other, limits
+        ).partition_to_write_stats.items():
+            buckets = {find_bucket_id(file_id) for file_id in hidden.get(path, ())}
+            for stat in stats if buckets else ():
+                file_id = stat.file_id or ""
+                if file_id in hidden[path] or file_id in own:
+                    continue
+                bucket = find_bucket_id(file_id)
+                if bucket is None or bucket in buckets or None in buckets:
+                    return True
+    return False

@@ -63,7 +63,12 @@ def plan_restore(basis: RestoreBasis) -> RestorePlan:
         CorruptError: a file that the savepoint needs is gone.
     """
     time, config, timeline = basis.savepoint.requested_time, basis.config, basis.timeline
-    target = next(i for i in timeline.writes.instants if i.requested_time == time)
+    target = next((i for i in timeline.writes.instants if i.requested_time == time), None)
+    if target is None:
+        raise ConflictError(
+            f"there is no write {time} for its savepoint any more: it had been rolled back before, "
+            "and came late; delete the savepoint"
+        )
     clusterings, others = [], []
     for instant in timeline.writes.instants:
         if not instant.is_completed and instant.requested_time in basis.clusterings:

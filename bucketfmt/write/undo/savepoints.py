@@ -29,6 +29,7 @@ from bucketfmt.write.undo.plan_savepoint import (
     find_savepoint,
     plan_savepoint,
 )
+from bucketfmt.write.undo.recovery import remove_late_commits
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_conflicts import check_no_restore, find_after
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
@@ -47,6 +48,7 @@ def put_savepoint(
         CorruptError: a file of it is gone.
     """
     table = rollbacks.table
+    remove_late_commits(rollbacks)
     instant, partitions = _plan(rollbacks.planner, table.load_timeline(), requested_time)
     if partitions is None:
         return instant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -15,6 +16,7 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.write.commit import transactions
 from tests.reliability.works.lost_lock import (
     HEARTBEAT_ENDS_S,
     LEASE_ENDS_S,
@@ -201,6 +203,84 @@ def test_a_late_commit_that_was_rolled_back_goes_whatever_came_since(
         trial.open().metadata_table.rebuild()
     trial.open().upsert(row("c", 3, "q"))
     trial.check({**BEFORE, "b": 2, "c": 3})
+
+
+def roll_back_pending(trial: Trial) -> None:
+    """Roll back what stands still, by name: a resize is not rolled back by the next write."""
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().rollback(trial.open().timeline.writes.pending.instants[-1].requested_time)
+
+
+def die() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_late_resize_that_was_rolled_back_goes(tmp_path: Path, version: int) -> None:
+    """Its files and its ring are gone: nobody could read or write the table."""
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.ConsistentHashingIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+    )
+    expected = {f"k{number}": number for number in range(40)}
+    for key, value in expected.items():
+        table.upsert(row(key, value))
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
+    with pytest.raises(Killed):
+        late.resize(max_file_size=500)
+    assert late.timeline.writes.completed.instants[-1].action == "replacecommit"
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().upsert(row("k1", 7))
+    trial.check({**expected, "k1": 7})
+    assert trial.open().timeline.writes.completed.instants[-1].action == "deltacommit"
+
+
+@pytest.mark.parametrize("is_built_on", [False, True])
+def test_a_late_delete_of_a_partition_stays_where_others_made_file_groups_since(
+    files: MemoryStore, monkeypatch: pytest.MonkeyPatch, is_built_on: bool
+) -> None:
+    """Hudi looks for no late commits. Rows of old and new file groups were there both."""
+    trial = Trial(files)
+    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
+    with pytest.raises(Killed):
+        late.delete_partitions(["q"])
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    with monkeypatch.context() as as_hudi:
+        as_hudi.setattr(transactions, "remove_late_commits", lambda _: None)
+        trial.open().upsert(row("z", 5, "q" if is_built_on else "p"))
+    trial.open().upsert(row("b", 2))
+    trial.check({"x": 0, "b": 2, "z": 5} | ({} if is_built_on else {"y": 0}))
+
+
+def test_a_savepoint_is_of_no_late_commit(files: MemoryStore) -> None:
+    """The next write removed the commit, and a restore ended in a StopIteration."""
+    trial = Trial(files)
+    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
+    with pytest.raises(Killed):
+        late.delete_partitions(["q"])
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    point = trial.open().savepoint()
+    trial.open().upsert(row("b", 2))
+    trial.open().restore(point)
+    trial.check(BEFORE)
+
+
+def test_a_savepoint_whose_write_is_gone_is_told(files: MemoryStore) -> None:
+    trial = Trial(files)
+    table = trial.open()
+    point = table.savepoint()
+    of_write = re.compile(rf"(.*/)?{point}(_\d+)?\.(?!savepoint).*")
+    table.upsert(row("b", 2))
+    for path in filter(of_write.fullmatch, [*trial.files.files]):
+        trial.files.delete(path)
+    with pytest.raises(bf.ConflictError, match=r"there is no write \d+ for its savepoint"):
+        trial.open().restore(point)
 
 
 @pytest.mark.parametrize("version", [6, 9])

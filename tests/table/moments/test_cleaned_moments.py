@@ -226,3 +226,30 @@ def _do_something(table: bf.Table, chance: random.Random, ts: int) -> None:
         table.compact()
     else:
         table.delete(rows(numbers, ts=ts))
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_columns_of_archived_commits_stay_those_of_their_moment(
+    tmp_path: Path, version: int, table_type: str
+) -> None:
+    """They were the columns that the table was created with: a later one was lost in silence."""
+    table = make(tmp_path / "t", version, table_type)
+    before = table.scan().to_arrow().schema
+    views: Views = {}
+    for ts in range(WRITES):
+        given = rows(range(3 + ts), ts=ts)
+        if ts >= 1:
+            given = given.append_column("added", pa.array([f"at {ts}"] * given.num_rows))
+        if ts >= 3:
+            given = given.append_column("later", pa.array([ts] * given.num_rows, pa.int64()))
+        table.upsert(given, evolve=True)
+        keep_view(table, views)
+    assert table.archive(min_commits=2, max_commits=3)
+    later = bf.open(table.uri, writer=NO_SERVICES)
+    for ts, (moment, view) in enumerate(views.items()):
+        assert later.scan(as_of=moment).to_arrow().sort_by("id") == view
+        added = [*before.names, *["added"] * (ts >= 1), *["later"] * (ts >= 3)]
+        assert view.column_names == added
+        if ts >= 1:
+            assert later.scan(as_of=moment, filter=f"added = 'at {ts}'").count() == 3 + ts

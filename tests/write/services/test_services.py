@@ -179,6 +179,26 @@ class TestOthersAtWork:
         assert [i.requested_time for i in served.timeline.pending.instants] == [time]
         assert served.compact() is not None  # if asked to
 
+    @pytest.mark.parametrize("version", [6, 8, 9])
+    def test_a_compaction_whose_plan_hudi_never_wrote_holds_nobody_up(
+        self, tmp_path: Path, version: int
+    ) -> None:
+        """It was left to Hudi, which cannot read it either: log files grew for ever."""
+        table = make(tmp_path / "t", version=version, services=None)
+        model = Model()
+        write(table, range(1, 7), model)
+        time = table._transactions.clock.next_time([])
+        path = f"{table.config.timeline_path}/{time}.compaction.requested"
+        table.store.put_if_absent(path, b"")
+        assert table.preview_compaction().pending is None
+        served = bf.open(table.uri, writer=bf.WriterConfig(services=SMALL))
+        assert served.maintain(dry_run=True).compaction.file_groups > 0  # type: ignore[union-attr]
+        write(served, range(7, 8), model)
+        assert table.store.info(path) is None
+        assert "commit" in actions(bf.open(table.uri))
+        assert not bf.open(table.uri).timeline.pending.instants
+        assert_reads_as(table.uri, model)
+
     def test_a_compaction_under_way_is_skipped_and_a_dead_one_taken_over(
         self, tmp_path: Path
     ) -> None:
