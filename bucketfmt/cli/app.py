@@ -7,6 +7,7 @@ import sys
 import warnings
 from enum import IntEnum
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -190,6 +191,7 @@ def run() -> None:
     try:
         if sys.stdout is None:
             raise OSError("standard output is closed")
+        _escape_what_cannot_be_shown()
         result = app(prog_name="bucketfmt", standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
         if code == INTERRUPTED:  # typer has caught it
@@ -224,6 +226,12 @@ def run() -> None:
             print(f"bucketfmt: {in_shell_words(message)}", file=sys.stderr)
         code = ExitCode.USAGE
     sys.exit(code)
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """Have text of a damaged file, and what the terminal has no character for, printed as codes."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _show_warning(

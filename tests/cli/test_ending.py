@@ -149,6 +149,24 @@ def test_storage_options_are_json_where_they_can_be() -> None:
 
 @pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("utf-8:strict", "é\udc80😀"), ("ascii:strict", "\\xe9\\udc80\\U0001f600")],
+)
+def test_what_the_terminal_cannot_show_is_escaped(
+    tmp_path: Path, encoding: str, shown: str
+) -> None:
+    """Text of a damaged file ended in a message on encodings, and as wrong usage."""
+    path = tmp_path / "20260101000000000.deltacommit"
+    path.write_bytes(b'{"extraMetadata": {"note": "\xc3\xa9\x80\xf0\x9f\x98\x80"}}')
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    command = [*COMMAND, "dump", str(path)]
+    run = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert shown.encode("utf-8", "backslashreplace") in run.stdout
+
+
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
+@pytest.mark.parametrize(
     "arguments",
     [
         ["read", "{t}", "--output", "json"],

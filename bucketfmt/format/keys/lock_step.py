@@ -26,6 +26,7 @@ _U64s = npt.NDArray[np.uint64]
 _Words = npt.NDArray[Any]  # uint32 or uint64
 
 _BLOCK_ROWS = 1 << 14
+_FEW_ROWS = 8  # are sooner hashed one after the other, in Python
 _MURMUR_ROWS = 1 << 15  # of keys of 36 bytes, all arrays of a round fit a cache of a megabyte
 _BLOCK_BYTES = 1 << 24
 _M32 = 0xFFFFFFFF
@@ -116,10 +117,13 @@ def murmur2_hudi_rounds(
     multiplier = np.uint32(MURMUR2_MULTIPLIER)
     for span in row_spans(offsets, _MURMUR_ROWS, _BLOCK_BYTES):
         block = _Block(data, offsets[span.start : span.stop + 1], 4)
+        shared = int(block.stripes[_FEW_ROWS]) if len(block) > _FEW_ROWS else 0
         stripes = []  # mixed once: they do not depend on the seed
-        for stripe in block.whole_stripes("<u4"):
-            words = stripe[:, 0] * multiplier
-            stripes.append((words ^ words >> 24) * multiplier)
+        for stripe in block.whole_stripes("<u4", shared):
+            stripes.append(_premixed(stripe[:, 0]))
+        longest = range(min(len(block), _FEW_ROWS))
+        rests = [(row, _premixed(block.words_after(row, shared)).tolist()) for row in longest]
+        rests = [(row, rest) for row, rest in rests if rest]
         tail, left = block.last_stripe("<u4")
         has_tails = bool(left.any())
         odd = np.zeros(len(block), np.uint32)
@@ -139,6 +143,11 @@ def murmur2_hudi_rounds(
                 active = value[: len(words)]
                 active *= multiplier
                 active ^= words
+            for row, rest in rests:
+                hashed = int(value[row])
+                for word in rest:
+                    hashed = hashed * MURMUR2_MULTIPLIER & _M32 ^ word
+                value[row] = hashed
             if has_tails:
                 value ^= odd
                 value *= odd_multiplier
@@ -146,6 +155,14 @@ def murmur2_hudi_rounds(
             value *= multiplier
             value ^= np.right_shift(value, 15, out=shifted)
             yield rows, value
+
+
+def _premixed(words: _U32s) -> _U32s:
+    """Return what MurmurHash2 makes of words before they meet the hash."""
+    multiplier = np.uint32(MURMUR2_MULTIPLIER)
+    words = words * multiplier
+    mixed: _U32s = (words ^ words >> 24) * multiplier
+    return mixed
 
 
 def row_spans(offsets: _Offsets, rows_max: int, bytes_max: int) -> Iterator[slice]:
@@ -180,12 +197,24 @@ class _Block:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def whole_stripes(self, kind: str) -> Iterator[npt.NDArray[Any]]:
-        """Yield per step a stripe of words of each of the first rows, as many as have it."""
-        for step in range(int(self.stripes[0])):
+    def whole_stripes(self, kind: str, most: int | None = None) -> Iterator[npt.NDArray[Any]]:
+        """Yield per step a stripe of words of each of the first rows, as many as have it.
+
+        Args:
+            kind: The numpy type of a word.
+            most: After how many steps to end; None for all.
+        """
+        for step in range(int(self.stripes[0]) if most is None else most):
             is_even = self.order is None  # then all rows have as many
             rows = len(self) if is_even else int(np.searchsorted(-self.stripes, -step))
             yield self._read(rows, step * self._stripe, kind)
+
+    def words_after(self, row: int, stripe: int) -> _U32s:
+        """Return the words of one row after some stripes, where a stripe is a word."""
+        first = int(self._starts[row]) + stripe * self._stripe
+        count = max(int(self.stripes[row]) - stripe, 0)
+        words: _U32s = np.ndarray((count,), "<u4", self._data.data, first)
+        return words
 
     def last_stripe(self, kind: str) -> tuple[npt.NDArray[Any], _Offsets]:
         """Return the stripe after the whole stripes, and how many of its bytes are the row's."""

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from bucketfmt.errors import StorageError
-from bucketfmt.format.names.layout import EMPTY_FILE_NAME
+from bucketfmt.format.names.layout import (
+    EMPTY_FILE_NAME,
+    METADATA_FOLDER,
+    is_partition_metafile_name,
+)
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
@@ -24,11 +28,15 @@ def check_no_table(store: Store) -> None:
     """Check that a table can be put here.
 
     Raises:
-        ValueError: there is one already.
+        ValueError: there is one already, or the folder is a part of another one.
         StorageError: the store failed.
     """
     if has_table(store):
         raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
+    is_partition = any(is_partition_metafile_name(entry.name) for entry in store.list(""))
+    if is_partition or METADATA_FOLDER in store.uri.split("/"):
+        part = "a partition" if is_partition else f"within the {METADATA_FOLDER} folder"
+        raise ValueError(f"{store.uri} is {part} of another Hudi table; give another folder")
 
 
 def create_table(store: Store, properties: Mapping[str, str], index: Index) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from bucketfmt.format.keys.hashing_kernels import (
     xxhash32s,
     xxhash64s,
 )
+from bucketfmt.format.keys.lock_step import murmur2_hudi_rounds
 from bucketfmt.format.keys.utf8_units import is_of_many_scripts
 from tests.format.keys.test_hashing import LIST_HASHES, RING_HASHES
 from tests.rotation import examples
@@ -280,3 +282,23 @@ def test_columns_of_anything_else_are_refused() -> None:
         java_list_hashes([pa.array(["a"]), pa.array(["a", "b"])])
     with pytest.raises(ValueError, match="one length"):
         xxhash32s([])
+
+
+@pytest.mark.parametrize("number", [1, 7, 8, 9, 30])
+def test_murmur_of_rows_of_very_different_lengths(number: int) -> None:
+    """The longest few are hashed one after the other."""
+    random = Random(number)
+    lengths = [random.choice([0, 1, 3, 4, 36, 997, 4_000]) for _ in range(number)]
+    keys = ["".join(random.choices("aé€𝄞0", k=length)).encode()[:length] for length in lengths]
+    data = np.frombuffer(b"".join(keys), np.uint8)
+    offsets = np.cumsum([0, *map(len, keys)])
+    expected, found = [], []
+    for _ in range(3):
+        seeds = expected[-1] if expected else [5] * number
+        expected.append([murmur2_hudi(k, s) for k, s in zip(keys, seeds, strict=True)])
+    for rows, hashes in murmur2_hudi_rounds(data, offsets, 5, 3):
+        found.append([0] * number)
+        numbers = range(number)[rows] if isinstance(rows, slice) else rows
+        for row, hashed in zip(numbers, hashes.view(np.int32).tolist(), strict=True):
+            found[-1][row] = hashed
+    assert found == expected

@@ -442,6 +442,27 @@ def test_a_table_is_made_once(table: bf.Table) -> None:
     assert tree(Path(table.uri)) == before
 
 
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("us", "us is a partition of another Hudi table; give another folder"),
+        (".hoodie/timeline", r"is within the \.hoodie folder of another Hudi table"),
+        (".hoodie/metadata/new", r"is within the \.hoodie folder of another Hudi table"),
+    ],
+)
+def test_a_table_is_made_in_no_other(table: bf.Table, folder: str, message: str) -> None:
+    table.upsert(rows(range(9), ts=1))
+    before = tree(Path(table.uri))
+    with pytest.raises(ValueError, match=message):
+        bf.create(
+            f"{table.uri}/{folder}",
+            schema=SCHEMA,
+            record_key=["id"],
+            index=bf.SimpleBucketIndex(1),
+        )
+    assert tree(Path(table.uri)) == before
+
+
 def test_decimals_that_lose_digits(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("amount", pa.decimal128(6, 2)))
     table = bf.create(
