@@ -284,9 +284,10 @@ _KINDS = (
         "T001",
         "Instant that is stuck, empty or unreadable",
         "error",
-        "A writer died in the middle of a write, or a file of the timeline was cut.",
-        "The state it is in and since when nothing was heard of it; or why its file does "
-        "not decode.",
+        "A writer died in the middle of a write, or stood still and completed it once others had "
+        "rolled it back, or a file of the timeline was cut.",
+        "The state it is in and since when nothing was heard of it; that it had been rolled back "
+        "before it appeared; or why its file does not decode.",
         "Roll back a stuck write with Hudi. Restore a file that is empty or unreadable: readers "
         "take an empty commit for one that wrote nothing, and writers take a resize whose plan is "
         "empty for none.",

@@ -28,6 +28,7 @@ from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.late_commits import find_late_commits
 from bucketfmt.timeline.load import (
     load_clustering_plan,
     load_commit_metadata,
@@ -71,6 +72,7 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
         # Whoever takes an instant back meanwhile removes its inflight file first.
         if any(state.store.info(path) is not None for path in finding.paths):
             yield finding
+    yield from _load_late(state)
     pending = [i for i in timeline.pending.instants if not _may_wait(state, i)]
     heard = _signs_of_life(state, files)
     yield from find_stale_instants(pending, heard, now, state.config.timezone, folder)
@@ -85,6 +87,28 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
         for event in map_in_threads(partial(find, state), instants, workers):
             if event is not None:
                 yield event
+
+
+def _load_late(state: ExaminedState) -> Iterator[Event]:
+    """Yield T001 for each commit that appeared once it had been rolled back."""
+    completed = state.timeline.writes.completed.instants
+    try:
+        found = find_late_commits(
+            state.store, state.config, state.limits, state.timeline, completed
+        )
+    except BucketfmtError:
+        return  # `_content_fault` tells, or the state
+    for late in found:
+        path = join_path(state.config.timeline_path, late.file_name)
+        yield Finding.of(
+            "T001",
+            f"the {late.action} appeared once it had been rolled back, since its writer stood "
+            "still meanwhile: readers look for its files, which are gone",
+            paths=[path],
+            instants=[late.requested_time],
+            fix="Write to the table with bucketfmt: its next write removes the file.",
+            data_loss=False,
+        )
 
 
 def _may_wait(state: ExaminedState, instant: Instant) -> bool:

@@ -32,6 +32,7 @@ from bucketfmt.snapshot.overtaken import find_undoing, find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.late_commits import find_late_commits
 from bucketfmt.timeline.load import load_timeline, requested_name
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
@@ -52,7 +53,6 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
-from bucketfmt.write.undo.late_commits import find_late_commits
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]

@@ -9,8 +9,8 @@ they are executed again from their plans. Readers see none of it: what is pendin
 from __future__ import annotations
 
 from bucketfmt.errors import ConflictError, NotFoundError
+from bucketfmt.timeline.late_commits import find_late_commits
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
-from bucketfmt.write.undo.late_commits import find_late_commits
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_conflicts import check_no_restore

@@ -215,6 +215,13 @@ def die() -> None:
     raise Killed
 
 
+def find_told_late(trial: Trial) -> list[str]:
+    """Return the instants that `check` says appeared late."""
+    findings = trial.open().check("full").findings
+    late = [f for f in findings if f.id == "T001" and "once it had been rolled back" in f.evidence]
+    return [instant for finding in late for instant in finding.instants]
+
+
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_a_late_resize_that_was_rolled_back_goes(tmp_path: Path, version: int) -> None:
     """Its files and its ring are gone: nobody could read or write the table."""
@@ -234,7 +241,9 @@ def test_a_late_resize_that_was_rolled_back_goes(tmp_path: Path, version: int) -
     late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
     with pytest.raises(Killed):
         late.resize(max_file_size=500)
-    assert late.timeline.writes.completed.instants[-1].action == "replacecommit"
+    appeared = late.timeline.writes.completed.instants[-1]
+    assert appeared.action == "replacecommit"
+    assert find_told_late(trial) == [appeared.requested_time]
     trial.clock.sleep(HEARTBEAT_ENDS_S)
     trial.open().upsert(row("k1", 7))
     trial.check({**expected, "k1": 7})
@@ -250,6 +259,7 @@ def test_a_late_delete_of_a_partition_stays_where_others_made_file_groups_since(
     late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
     with pytest.raises(Killed):
         late.delete_partitions(["q"])
+    assert len(find_told_late(trial)) == 1
     trial.clock.sleep(HEARTBEAT_ENDS_S)
     with monkeypatch.context() as as_hudi:
         as_hudi.setattr(transactions, "remove_late_commits", lambda _: None)
