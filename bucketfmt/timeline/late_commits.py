@@ -22,7 +22,7 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata, load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["find_late_commits"]
+__all__ = ["find_late_commits", "load_taken_back"]
 
 _FILES_ASKED = 100  # of a service: where so many are gone, a rollback has removed them
 
@@ -50,17 +50,9 @@ def find_late_commits(
         CorruptError: a completed rollback does not decode.
         StorageError: the store failed.
     """
-    rollbacks = timeline.completed.of("rollback").instants
-    if not completed or not rollbacks:
+    if not completed:
         return []
-
-    def load_targets(rollback: Instant) -> list[str]:
-        content = load_instant_content(store, config, rollback, limits)
-        return [*content.commits_rollback] if isinstance(content, RollbackMetadata) else []
-
-    first = completed[0].requested_time
-    later = [rollback for rollback in rollbacks if rollback.requested_time > first]
-    targets = {t for own in map_in_threads(load_targets, later, waiting_count(store)) for t in own}
+    targets = load_taken_back(store, config, limits, timeline, completed[0].requested_time)
     found = []
     for instant in completed:
         if instant.requested_time not in targets or _has_begun(store, config, instant):
@@ -71,6 +63,34 @@ def find_late_commits(
         if not _is_built_on(store, config, limits, timeline, instant, metadata):
             found.append(instant)
     return found
+
+
+def load_taken_back(
+    store: Store, config: TableConfig, limits: Limits, timeline: Timeline, since: str
+) -> frozenset[str]:
+    """Return the instants that completed rollbacks of the timeline name.
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        limits: Bounds on what is read.
+        timeline: The timeline.
+        since: Rollbacks that were requested before are left out.
+
+    Raises:
+        CorruptError: a completed rollback does not decode.
+        StorageError: the store failed.
+    """
+    rollbacks = timeline.completed.of("rollback").instants
+    later = [rollback for rollback in rollbacks if rollback.requested_time > since]
+
+    def load_targets(rollback: Instant) -> list[str]:
+        content = load_instant_content(store, config, rollback, limits)
+        return [*content.commits_rollback] if isinstance(content, RollbackMetadata) else []
+
+    return frozenset(
+        t for own in map_in_threads(load_targets, later, waiting_count(store)) for t in own
+    )
 
 
 def _has_begun(store: Store, config: TableConfig, instant: Instant) -> bool:

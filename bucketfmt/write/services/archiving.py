@@ -5,9 +5,10 @@ I/O, all of it under the table lock. Source: TimelineArchiverV1, TimelineArchive
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from bucketfmt.errors import TableNotFoundError
 from bucketfmt.format.names.layout import METADATA_TABLE
@@ -18,8 +19,10 @@ from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.history_writer import HistoryWriter
+from bucketfmt.timeline.late_commits import load_taken_back
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
@@ -87,7 +90,7 @@ class Archiver:
                 history.delete_active(before)
                 state = self._snapshot().state
             basis = _basis_of(state, table.config)
-            planned = plan_archive(_with_listing(basis, state), kept)
+            planned = _plan(basis, state, kept)
             held = (i.requested_time for i in plan_archive(basis, kept) if i not in planned)
             self._held = _find_last_clean(state), next(held, _NONE_HELD)
             mark_rings_of(state, planned)
@@ -102,7 +105,15 @@ def _preview(kept: ArchivePolicy, snapshot: Snapshot) -> tuple[Instant, ...]:
     before = _load_archived_before(state)
     config = load_config(state.store, state.limits)
     basis = _basis_of(state, config).without(before)
-    return (*before, *plan_archive(_with_listing(basis, state), kept))
+    return (*before, *_plan(basis, state, kept))
+
+
+def _plan(basis: ArchiveBasis, state: TableState, kept: ArchivePolicy) -> tuple[Instant, ...]:
+    """Return what to archive, once the table's files are listed."""
+    listed = _with_listing(basis, state)
+    planned = plan_archive(listed, kept)
+    held = _find_taken_back(state, planned)
+    return planned if held is None else plan_archive(replace(listed, before=held), kept)
 
 
 def _basis_of(state: TableState, config: TableConfig) -> ArchiveBasis:
@@ -152,6 +163,33 @@ def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
     both the oldest commit that has any will do: it stays, and so do all that are newer.
     """
     return _with_logs(_with_replaced(basis, state), state)
+
+
+def _find_taken_back(state: TableState, planned: Sequence[Instant]) -> str | None:
+    """Return from when on commits stay, since files are there of an instant that was rolled back.
+
+    Its writer stood still, and put them later. An instant before the first of the timeline counts
+    as committed, and so would they. None: there are no such files.
+    """
+    timeline, store = state.timeline, state.store
+    start = timeline.writes.completed.without(planned).first
+    if not planned or start is None:
+        return None
+    first = timeline.writes.completed.instants[0].requested_time
+    gone = [
+        time
+        for time in load_taken_back(store, state.config, state.limits, timeline, first)
+        if first < time < start.requested_time and not timeline.contains(time)
+    ]
+    if not gone:
+        return None
+    listings = map_in_threads(store.list_names, state.lister.partitions, waiting_count(store))
+    names = map(find_data_file_name, chain.from_iterable(listings))
+    found = {name.instant for name in names if name is not None}.intersection(gone)
+    if not found:
+        return None
+    writes = timeline.writes.completed.instants
+    return [i.requested_time for i in writes if i.requested_time < min(found)][-1]
 
 
 def _with_replaced(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:

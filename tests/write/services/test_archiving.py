@@ -345,6 +345,43 @@ def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> N
     assert points >= 7
 
 
+@pytest.mark.rule("TL-31")
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [(6, "COPY_ON_WRITE"), (8, "MERGE_ON_READ"), (9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")],
+)
+def test_files_that_came_after_their_rollback_count_at_no_time(
+    tmp_path: Path, version: int, kind: str
+) -> None:
+    """Before the start of the timeline all is committed: the rows came back, in both readers."""
+    table, model = make(tmp_path / "t", version, kind, writes=2)
+    folder = Path(table.uri)
+    before = {*folder.rglob("*")}
+    stalled = bf.open(table.uri, writer=NO_SERVICES).start_write("upsert", SCHEMA)
+    list(stalled.task.write(rows(range(30), ts=90, price=90.0), "0-0-0"))
+    came = {p: p.read_bytes() for p in {*folder.rglob("*")} - before if ".hoodie" not in p.parts}
+    assert came
+    for path in (folder / ".hoodie/.heartbeat").iterdir():
+        path.unlink()
+    table.rollback(stalled.instant)
+    for path, data in came.items():
+        assert not path.exists()
+        path.write_bytes(data)
+    for ts in range(3, 11):
+        write(table, model, ts)
+    planned = table.archive(min_commits=2, max_commits=3, dry_run=True)
+    assert table.archive(min_commits=2, max_commits=3) == planned
+    assert table.timeline.writes.instants[0].requested_time < stalled.instant
+    fresh = bf.open(table.uri)
+    assert {(r["region"], r["id"]): r for r in fresh.scan().to_arrow().to_pylist()} == model.rows
+    assert {finding.id for finding in fresh.check("full").findings} == {"T002"}
+    for path in came:
+        path.unlink()
+    assert table.archive(min_commits=2, max_commits=3)
+    assert len(table.timeline.writes.instants) == 2
+    assert_reads_as(table.uri, model)
+
+
 @pytest.mark.rule("TL-26")
 def test_log_files_behind_a_restore_keep_their_instants(tmp_path: Path) -> None:
     """Hudi 1.2 reads logs of archived instants as pending ones where an older instant is active."""
