@@ -149,6 +149,21 @@ def test_storage_options_are_json_where_they_can_be() -> None:
 
 @pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        (b"1\n0\n", 0, b""),
+        (b"", 64, b"bucketfmt: give at least one KEY, or --keys-from FILE\n"),
+    ],
+)
+def test_keys_from_standard_input(golden: Golden, given: bytes, code: int, told: bytes) -> None:
+    command = [*COMMAND, "locate", str(golden("1.2.0", "mor")), "--keys-from", "-"]
+    run = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (code, told)
+    assert len(run.stdout.splitlines()) >= given.count(b"\n")
+
+
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
+@pytest.mark.parametrize(
     ("encoding", "shown"),
     [("utf-8:strict", "é\udc80😀"), ("ascii:strict", "\\xe9\\udc80\\U0001f600")],
 )

@@ -61,7 +61,11 @@ Keys = Annotated[
 ]
 KeysFrom = Annotated[
     Path | None,
-    typer.Option("--keys-from", metavar="FILE", help="A file with a record key on each line."),
+    typer.Option(
+        "--keys-from",
+        metavar="FILE",
+        help="A file with a record key on each line; - for standard input.",
+    ),
 ]
 
 
@@ -244,7 +248,8 @@ def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
     found = list(keys or ())
     if keys_from is not None:
         try:
-            with keys_from.open(encoding="utf-8") as lines:
+            source = 0 if str(keys_from) == "-" else keys_from  # 0 is standard input
+            with open(source, encoding="utf-8", closefd=source is keys_from) as lines:
                 found += (line.removesuffix("\n") for line in lines)
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
