@@ -116,11 +116,12 @@ def completed_file(out: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(target: Path, out: Path) -> Iterator[None]:
-    """Replace the temporary file's name in an error by the name that the caller gave."""
+    """Have an error name the file that the caller gave, and not the temporary one, or none."""
     try:
         yield
     except OSError as error:
-        if error.filename is not None and Path(error.filename).parent == target.parent:
+        is_of_write = error.filename is None and error.errno is not None
+        if is_of_write or Path(error.filename or "").parent == target.parent:
             error.filename = str(out)
             error.filename2 = None
         raise

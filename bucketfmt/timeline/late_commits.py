@@ -6,7 +6,7 @@ has to go too, unless others have made file groups in place of those that it hid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 
 from bucketfmt.format.names.instants import State, format_instant_file_name
@@ -132,20 +132,22 @@ def _is_built_on(
     own = {stat.file_id for stats in metadata.partition_to_write_stats.values() for stat in stats}
     since = appeared.get(late.file_name)
     for other in timeline.writes.completed.instants:
-        if other.requested_time <= late.requested_time:
-            continue
         at = appeared.get(other.file_name)
-        if since is not None and at is not None and at < since:
+        was_there = since is not None and at is not None and at < since
+        if was_there or other.requested_time <= late.requested_time:
             continue
-        for path, stats in load_commit_metadata(
-            store, config, other, limits
-        ).partition_to_write_stats.items():
-            buckets = {find_bucket_id(file_id) for file_id in hidden.get(path, ())}
-            for stat in stats if buckets else ():
-                file_id = stat.file_id or ""
-                if file_id in hidden[path] or file_id in own:
-                    continue
-                bucket = find_bucket_id(file_id)
-                if bucket is None or bucket in buckets or None in buckets:
-                    return True
+        written = load_commit_metadata(store, config, other, limits).partition_to_write_stats
+        for path, ids in hidden.items():
+            new = {stat.file_id or "" for stat in written.get(path, ())} - ids - own
+            if _may_share_bucket(new, ids):
+                return True
     return False
+
+
+def _may_share_bucket(some: Collection[str], others: Collection[str]) -> bool:
+    """Whether file groups of one partition may be of one bucket. Not all file ids name theirs."""
+    if not some or not others:
+        return False
+    buckets = {find_bucket_id(file_id) for file_id in some}
+    known = {find_bucket_id(file_id) for file_id in others}
+    return None in buckets | known or not buckets.isdisjoint(known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketfmt.cli import row_output
 from bucketfmt.cli.options import parse_storage_options
 from tests.cli.conftest import COMMAND, Cli, on_terminal
 from tests.table.tables import state_properties
@@ -145,6 +147,19 @@ def test_storage_options_are_json_where_they_can_be() -> None:
         "key": "a=b",
         "n": "01",
     }
+
+
+def test_a_disk_that_is_full_is_told_with_the_file(
+    golden: Golden, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(row_output, "_write_to", fail)
+    run = cli("read", golden("1.2.0", "mor"), "-o", tmp_path / "rows.csv")
+    assert (run.code, run.out) == (2, "")
+    assert run.err == f"bucketfmt: {tmp_path / 'rows.csv'}: No space left on device\n"
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.rotated(0, among="processes of commands", one_of=3)
