@@ -220,7 +220,7 @@ def _parse_predicate(part: Any) -> Predicate:
 
 
 def _of_numbers(part: Predicate, schema: pa.Schema | None) -> Predicate:
-    """Return a condition on a column of exact numbers with values that Arrow compares exactly."""
+    """Return a condition on a column of numbers with values that Arrow compares exactly."""
     kind = _type_of(part, schema)
     if kind is None:
         return part
@@ -275,9 +275,9 @@ def _of_floats(part: Predicate) -> Predicate:
     equals none, and what is above it is above the lower one.
     """
     if part.operator in ("in", "not in"):
-        values = (_float_below(v) if _is_whole(v) else v for v in part.value)
-        kept = [new for new, v in zip(values, part.value, strict=True) if not v or new == v]
-        return Predicate(part.column, part.operator, tuple(kept))
+        values = [v for v in part.value if not _is_whole(v) or _float_below(v) == v]
+        floats = (float(v) if _is_whole(v) else v for v in values)
+        return Predicate(part.column, part.operator, tuple(floats))
     if not _is_whole(part.value):
         return part
     below = _float_below(part.value)

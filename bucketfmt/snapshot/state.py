@@ -25,7 +25,6 @@ from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
@@ -42,7 +41,7 @@ from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import (
     list_archive_files,
-    load_archive_file,
+    load_archived_commits,
     load_archived_replacements,
     load_history,
 )
@@ -233,11 +232,11 @@ class TableState:
         """
         newest: CommitRecord | None = None
         for name, _ in reversed(list_archive_files(self.store, self.config, self.limits)):
-            for entry in load_archive_file(self.store, self.config, name, self.limits):
-                time, metadata = entry.requested_time, entry.metadata
-                completed = entry.completion_time or time
-                if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
-                    continue
+            for instant, metadata in load_archived_commits(
+                self.store, self.config, name, self.limits
+            ):
+                time = instant.requested_time
+                completed = instant.completion_time or time
                 if is_seen(time, completed) and (newest is None or newest.requested_time < time):
                     record = CommitRecord.from_metadata(time, completed, metadata, self.limits)
                     newest = find_stating_commit([record]) or newest

@@ -46,7 +46,7 @@ from bucketfmt.timeline.timeline import Instant
 
 __all__ = [
     "list_archive_files",
-    "load_archive_file",
+    "load_archived_commits",
     "load_archived_instants",
     "load_archived_replacements",
     "load_history",
@@ -191,11 +191,17 @@ def list_archive_files(
     return [(name, size) for _, name, size in sorted(found)]
 
 
-def load_archive_file(
+def load_archived_commits(
     store: Store, config: TableConfig, name: str, limits: Limits = DEFAULT_LIMITS
-) -> Iterator[ArchivedInstant]:
-    """Yield what one of `list_archive_files` holds. Errors are those of `load_history`."""
-    return _load_file(store, config, name, limits, _CONTENT_COLUMNS, None)
+) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """Yield the completed commits that one of `list_archive_files` holds, with what they wrote.
+
+    Errors are those of `load_history`.
+    """
+    for entry in _load_file(store, config, name, limits, _CONTENT_COLUMNS, None):
+        if entry.state is State.COMPLETED and isinstance(entry.metadata, CommitMetadata):
+            time, completed = entry.requested_time, entry.completion_time
+            yield Instant(time, entry.action, entry.state, completed, name), entry.metadata
 
 
 def _load_file(

@@ -122,8 +122,11 @@ def murmur2_hudi_rounds(
         for stripe in block.whole_stripes("<u4", shared):
             stripes.append(_premixed(stripe[:, 0]))
         longest = range(min(len(block), _FEW_ROWS))
-        rests = [(row, _premixed(block.words_after(row, shared)).tolist()) for row in longest]
-        rests = [(row, rest) for row, rest in rests if rest]
+        rests = [
+            (row, _premixed(block.words_after(row, shared)).tolist())
+            for row in longest
+            if block.stripes[row] > shared
+        ]
         tail, left = block.last_stripe("<u4")
         has_tails = bool(left.any())
         odd = np.zeros(len(block), np.uint32)
@@ -212,7 +215,7 @@ class _Block:
     def words_after(self, row: int, stripe: int) -> _U32s:
         """Return the words of one row after some stripes, where a stripe is a word."""
         first = int(self._starts[row]) + stripe * self._stripe
-        count = max(int(self.stripes[row]) - stripe, 0)
+        count = int(self.stripes[row]) - stripe
         words: _U32s = np.ndarray((count,), "<u4", self._data.data, first)
         return words
 

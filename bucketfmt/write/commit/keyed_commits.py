@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.data_files.written_files import IDEMPOTENCY_KEY
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.history import list_archive_files, load_archive_file
+from bucketfmt.timeline.history import list_archive_files, load_archived_commits
 from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.result import CommitResult, result_of
@@ -78,15 +76,9 @@ class KeyedCommits:
 
     def _load(self, config: TableConfig, name: str) -> tuple[int, dict[str, CommitResult]]:
         number, found = 0, {}
-        for entry in load_archive_file(self._store, config, name, self._limits):
-            metadata = entry.metadata
-            if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
-                continue
+        for instant, metadata in load_archived_commits(self._store, config, name, self._limits):
             number += 1
             key = metadata.extra_metadata.get(IDEMPOTENCY_KEY)
             if key is not None:
-                instant = Instant(
-                    entry.requested_time, entry.action, entry.state, entry.completion_time, name
-                )
                 found[key] = result_of(instant, metadata, repeated=True)
         return number, found

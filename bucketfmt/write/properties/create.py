@@ -33,7 +33,7 @@ def check_no_table(store: Store) -> None:
     """
     if has_table(store):
         raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
-    is_partition = any(is_partition_metafile_name(entry.name) for entry in store.list(""))
+    is_partition = any(map(is_partition_metafile_name, store.list_names("")))
     if is_partition or METADATA_FOLDER in store.uri.split("/"):
         part = "a partition" if is_partition else f"within the {METADATA_FOLDER} folder"
         raise ValueError(f"{store.uri} is {part} of another Hudi table; give another folder")

@@ -171,11 +171,11 @@ def _find_taken_back(state: TableState, planned: Sequence[Instant]) -> str | Non
     Its writer stood still, and put them later. An instant before the first of the timeline counts
     as committed, and so would they. None: there are no such files.
     """
-    timeline, store = state.timeline, state.store
-    start = timeline.writes.completed.without(planned).first
+    timeline, store, writes = state.timeline, state.store, state.timeline.writes.completed
+    start = writes.without(planned).first
     if not planned or start is None:
         return None
-    first = timeline.writes.completed.instants[0].requested_time
+    first = writes.instants[0].requested_time
     gone = [
         time
         for time in load_taken_back(store, state.config, state.limits, timeline, first)
@@ -188,8 +188,7 @@ def _find_taken_back(state: TableState, planned: Sequence[Instant]) -> str | Non
     found = {name.instant for name in names if name is not None}.intersection(gone)
     if not found:
         return None
-    writes = timeline.writes.completed.instants
-    return [i.requested_time for i in writes if i.requested_time < min(found)][-1]
+    return [i.requested_time for i in writes.instants if i.requested_time < min(found)][-1]
 
 
 def _with_replaced(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:

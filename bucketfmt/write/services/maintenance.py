@@ -215,7 +215,8 @@ class Maintenance:
         if self._services.compact_after is None or state.config.table_type != "MERGE_ON_READ":
             return None
         unplanned = find_unplanned(state.store, state.config, state.timeline).values()
-        pending = state.timeline.without(unplanned).pending.of("compaction").instants
+        compactions = state.timeline.pending.of("compaction").instants
+        pending = [instant for instant in compactions if instant not in unplanned]
         if pending:
             plans = [self._load_compaction(state, instant) for instant in pending]
             return () if all(plan.is_own for plan in plans) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,12 @@ SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 
 def row(key: str, value: int, partition: str = "p") -> pa.Table:
     return pa.table({"id": [key], "p": [partition], "v": [value]}, SCHEMA)
+
+
+def create(path: Path, **given: Any) -> bf.Table:
+    """Return a new table of one bucket in each partition, unless `given` says otherwise."""
+    arguments = {"index": bf.SimpleBucketIndex(1), **given}
+    return bf.create(str(path), schema=SCHEMA, record_key=["id"], partition_by=["p"], **arguments)
 
 
 def completes(path: str) -> bool:

@@ -24,6 +24,7 @@ from tests.reliability.works.lost_lock import (
     PausedStore,
     Trial,
     completes,
+    create,
     row,
 )
 
@@ -34,12 +35,8 @@ KINDS = [(v, t) for v in (6, 9) for t in ("COPY_ON_WRITE", "MERGE_ON_READ")]
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
     version, table_type = request.param
     path: Path = tmp_path_factory.mktemp("table") / "t"
-    table = bf.create(
-        str(path),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(1),
+    table = create(
+        path,
         table_type=table_type,
         table_version=version,
     )
@@ -111,12 +108,8 @@ def test_a_late_commit_in_conflict_with_no_other_is_in_the_changes_since(
 @pytest.mark.parametrize("work", ["upsert", "delete"])
 def test_a_late_commit_beside_a_compaction(tmp_path: Path, work: str) -> None:
     """Its log files belonged to the slice that had been compacted: no reader saw its rows."""
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(1),
+    table = create(
+        tmp_path / "t",
         table_type="MERGE_ON_READ",
         writer=bf.WriterConfig(services=None),
     )
@@ -215,6 +208,17 @@ def die() -> None:
     raise Killed
 
 
+def delete_late(files: MemoryStore) -> Trial:
+    """Return a table with a late commit that was rolled back: it deletes the partition q."""
+    trial = Trial(files)
+    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
+    with pytest.raises(Killed):
+        late.delete_partitions(["q"])
+    assert len(find_told_late(trial)) == 1
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    return trial
+
+
 def find_told_late(trial: Trial) -> list[str]:
     """Return the instants that `check` says appeared late."""
     findings = trial.open().check("full").findings
@@ -225,11 +229,8 @@ def find_told_late(trial: Trial) -> list[str]:
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_a_late_resize_that_was_rolled_back_goes(tmp_path: Path, version: int) -> None:
     """Its files and its ring are gone: nobody could read or write the table."""
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
+    table = create(
+        tmp_path / "t",
         index=bf.ConsistentHashingIndex(1),
         table_type="MERGE_ON_READ",
         table_version=version,
@@ -255,12 +256,7 @@ def test_a_late_delete_of_a_partition_stays_where_others_made_file_groups_since(
     files: MemoryStore, monkeypatch: pytest.MonkeyPatch, is_built_on: bool
 ) -> None:
     """Hudi looks for no late commits. Rows of old and new file groups were there both."""
-    trial = Trial(files)
-    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
-    with pytest.raises(Killed):
-        late.delete_partitions(["q"])
-    assert len(find_told_late(trial)) == 1
-    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial = delete_late(files)
     with monkeypatch.context() as as_hudi:
         as_hudi.setattr(transactions, "remove_late_commits", lambda _: None)
         trial.open().upsert(row("z", 5, "q" if is_built_on else "p"))
@@ -270,11 +266,7 @@ def test_a_late_delete_of_a_partition_stays_where_others_made_file_groups_since(
 
 def test_a_savepoint_is_of_no_late_commit(files: MemoryStore) -> None:
     """The next write removed the commit, and a restore ended in a StopIteration."""
-    trial = Trial(files)
-    late = trial.open(OvertakenStore(trial.files, lambda: roll_back_pending(trial), die))
-    with pytest.raises(Killed):
-        late.delete_partitions(["q"])
-    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial = delete_late(files)
     point = trial.open().savepoint()
     trial.open().upsert(row("b", 2))
     trial.open().restore(point)
@@ -298,12 +290,8 @@ def test_a_late_commit_whose_rollback_was_interrupted_is_rolled_back_to_the_end(
     tmp_path: Path, version: int
 ) -> None:
     """Whoever rolled it back died once its files were gone, and its own process died as well."""
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(1),
+    table = create(
+        tmp_path / "t",
         table_version=version,
     )
     table.upsert(row("x", 0))
@@ -396,12 +384,8 @@ OTHERS: dict[str, Callable[[bf.Table], object]] = {
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_late_compaction_is_taken_back(tmp_path: Path, version: int, other: str) -> None:
     """Its file would name base files that are not there, or come second."""
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(1),
+    table = create(
+        tmp_path / "t",
         table_type="MERGE_ON_READ",
         table_version=version,
         writer=bf.WriterConfig(services=None),
@@ -431,11 +415,8 @@ def indexed(
 ) -> MemoryStore:
     """The files of a table that is located by a record index."""
     path: Path = tmp_path_factory.mktemp("indexed") / "t"
-    table = bf.create(
-        str(path),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
+    table = create(
+        path,
         index=bf.RecordIndex(),
         table_version=request.param,
         writer=bf.WriterConfig(services=None),
