@@ -8,11 +8,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from bucketfmt.check.report import Finding
 from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.index.layout import FixedBuckets, RingBuckets
 from tests.interop.engines.hudi import draw_keys
 from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.replays.hudi_differences import is_made_wrong_by_hudi
 from tests.interop.replays.judge import judge_table
 from tests.interop.replays.plans import VERSIONS, make_plan
 
@@ -39,6 +41,25 @@ def test_keys_hash_as_hudis_own_classes_hash_them(
             RingBuckets(ring, hash_fields, dialect).assign(keys)[0],
         )
         assert found == hudis, (version, ascii(case))
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (r"id from '8' to '\uf02e', and its files from '8' to '😀'", True),
+        (r"id from '8' to '\uf02e', and its files from '7' to '😀'", False),
+        (r"id from '8' to 'a', and its files from '8' to 'b'", False),
+        ("ts from 1 to 20, and its files from 1 to 5000", False),
+        (
+            r"id from '8' to '\uf02e', and its files from '8' to '😀'; of ts from 1 to 20, and its "
+            "files from 1 to 5000",
+            False,
+        ),
+    ],
+)
+def test_only_texts_in_the_order_of_java_are_put_down_to_hudi(told: str, expected: bool) -> None:
+    finding = Finding.of("M006", f"statistics of {told}", partition="p")
+    assert is_made_wrong_by_hudi(finding) == expected
 
 
 @pytest.mark.rotated(0)
