@@ -28,7 +28,7 @@ from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.late_commits import find_late_commits
+from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import (
     load_clustering_plan,
     load_commit_metadata,
@@ -93,9 +93,8 @@ def _load_late(state: ExaminedState) -> Iterator[Event]:
     """Yield T001 for each commit that appeared once it had been rolled back."""
     completed = state.timeline.writes.completed.instants
     try:
-        found = find_late_commits(
-            state.store, state.config, state.limits, state.timeline, completed
-        )
+        late_commits = LateCommits(state.store, state.limits)
+        found = late_commits.find(state.config, state.timeline, completed)
     except BucketfmtError:
         return  # `_content_fault` tells, or the state
     for late in found:

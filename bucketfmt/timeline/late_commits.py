@@ -22,126 +22,124 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata, load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["find_late_commits", "load_taken_back"]
+__all__ = ["LateCommits"]
 
 _FILES_ASKED = 100  # of a service: where so many are gone, a rollback has removed them
 
 
-def find_late_commits(
-    store: Store,
-    config: TableConfig,
-    limits: Limits,
-    timeline: Timeline,
-    completed: Sequence[Instant],
-) -> list[Instant]:
-    """Return those commits that a completed rollback took back while they were pending.
+class LateCommits:
+    """Finds the late commits of one table; reads each rollback once, since none changes.
 
-    A rollback removes all files of its instant from the timeline. Compactions and clusterings may
-    have been begun again by their plans under the same requested time, and have files then.
-
-    Args:
-        store: The table's files.
-        config: The table's properties.
-        limits: Bounds on what is read.
-        timeline: The timeline, as it is under the table lock.
-        completed: The completed commits that are asked for, in the order of the timeline.
-
-    Raises:
-        CorruptError: a completed rollback does not decode.
-        StorageError: the store failed.
+    Safe to use from several threads, and in a forked child.
     """
-    if not completed:
-        return []
-    targets = load_taken_back(store, config, limits, timeline, completed[0].requested_time)
-    found = []
-    for instant in completed:
-        if instant.requested_time not in targets or _has_begun(store, config, instant):
-            continue
-        metadata = load_commit_metadata(store, config, instant, limits)
-        if metadata.operation_type in SERVICE_OPERATIONS and not _is_gone(store, metadata):
-            continue
-        if not _is_built_on(store, config, limits, timeline, instant, metadata):
-            found.append(instant)
-    return found
 
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self._store, self._limits = store, limits
+        self._targets: dict[Instant, tuple[str, ...]] = {}
 
-def load_taken_back(
-    store: Store, config: TableConfig, limits: Limits, timeline: Timeline, since: str
-) -> frozenset[str]:
-    """Return the instants that completed rollbacks of the timeline name.
+    def find(
+        self, config: TableConfig, timeline: Timeline, completed: Sequence[Instant]
+    ) -> list[Instant]:
+        """Return those commits that a completed rollback took back while they were pending.
 
-    Args:
-        store: The table's files.
-        config: The table's properties.
-        limits: Bounds on what is read.
-        timeline: The timeline.
-        since: Rollbacks that were requested before are left out.
+        A rollback removes all files of its instant from the timeline. Compactions and clusterings
+        may have been begun again by their plans under the same requested time, and have files then.
 
-    Raises:
-        CorruptError: a completed rollback does not decode.
-        StorageError: the store failed.
-    """
-    rollbacks = timeline.completed.of("rollback").instants
-    later = [rollback for rollback in rollbacks if rollback.requested_time > since]
+        Args:
+            config: The table's properties.
+            timeline: The timeline, as it is under the table lock.
+            completed: The completed commits that are asked for, in the order of the timeline.
 
-    def load_targets(rollback: Instant) -> list[str]:
-        content = load_instant_content(store, config, rollback, limits)
-        return [*content.commits_rollback] if isinstance(content, RollbackMetadata) else []
+        Raises:
+            CorruptError: a completed rollback does not decode.
+            StorageError: the store failed.
+        """
+        if not completed:
+            return []
+        targets = self.load_taken_back(config, timeline, completed[0].requested_time)
+        found = []
+        for instant in completed:
+            if instant.requested_time not in targets or self._has_begun(config, instant):
+                continue
+            metadata = load_commit_metadata(self._store, config, instant, self._limits)
+            if metadata.operation_type in SERVICE_OPERATIONS and not self._is_gone(metadata):
+                continue
+            if not self._is_built_on(config, timeline, instant, metadata):
+                found.append(instant)
+        return found
 
-    return frozenset(
-        t for own in map_in_threads(load_targets, later, waiting_count(store)) for t in own
-    )
+    def load_taken_back(
+        self, config: TableConfig, timeline: Timeline, since: str
+    ) -> frozenset[str]:
+        """Return the instants that completed rollbacks of the timeline name.
 
+        Args:
+            config: The table's properties.
+            timeline: The timeline.
+            since: Rollbacks that were requested before are left out.
 
-def _has_begun(store: Store, config: TableConfig, instant: Instant) -> bool:
-    """Whether the timeline has a requested or inflight file of a completed instant."""
-    names = [
-        format_instant_file_name(
-            instant.requested_time, instant.action, state, None, config.timeline_layout
+        Raises:
+            CorruptError: a completed rollback does not decode.
+            StorageError: the store failed.
+        """
+        rollbacks = timeline.completed.of("rollback").instants
+        later = [rollback for rollback in rollbacks if rollback.requested_time > since]
+        kept = self._targets  # other threads replace it
+        unread = [rollback for rollback in later if rollback not in kept]
+
+        def load_targets(rollback: Instant) -> tuple[str, ...]:
+            content = load_instant_content(self._store, config, rollback, self._limits)
+            return (*content.commits_rollback,) if isinstance(content, RollbackMetadata) else ()
+
+        read = map_in_threads(load_targets, unread, waiting_count(self._store))
+        known = kept | dict(zip(unread, read, strict=True))
+        self._targets = asked = {rollback: known[rollback] for rollback in later}
+        return frozenset(target for targets in asked.values() for target in targets)
+
+    def _has_begun(self, config: TableConfig, instant: Instant) -> bool:
+        """Whether the timeline has a requested or inflight file of a completed instant."""
+        names = [
+            format_instant_file_name(
+                instant.requested_time, instant.action, state, None, config.timeline_layout
+            )
+            for state in (State.REQUESTED, State.INFLIGHT)
+        ]
+        return any(
+            self._store.info(join_path(config.timeline_path, name)) is not None for name in names
         )
-        for state in (State.REQUESTED, State.INFLIGHT)
-    ]
-    return any(store.info(join_path(config.timeline_path, name)) is not None for name in names)
 
+    def _is_gone(self, metadata: CommitMetadata) -> bool:
+        """Whether a commit names files, and none of them is there."""
+        stats = (stat for own in metadata.partition_to_write_stats.values() for stat in own)
+        paths = [stat.path for stat in islice(stats, _FILES_ASKED) if stat.path]
+        return bool(paths) and all(self._store.info(path) is None for path in paths)
 
-def _is_gone(store: Store, metadata: CommitMetadata) -> bool:
-    """Whether a commit names files, and none of them is there."""
-    stats = (stat for own in metadata.partition_to_write_stats.values() for stat in own)
-    paths = [stat.path for stat in islice(stats, _FILES_ASKED) if stat.path]
-    return bool(paths) and all(store.info(path) is None for path in paths)
+    def _is_built_on(
+        self, config: TableConfig, timeline: Timeline, late: Instant, metadata: CommitMetadata
+    ) -> bool:
+        """Whether later commits made file groups where this one hides others.
 
-
-def _is_built_on(
-    store: Store,
-    config: TableConfig,
-    limits: Limits,
-    timeline: Timeline,
-    late: Instant,
-    metadata: CommitMetadata,
-) -> bool:
-    """Whether later commits made file groups where this one hides others.
-
-    The rows of both would count without it.
-    """
-    hidden = {
-        path: frozenset(ids) for path, ids in metadata.partition_to_replace_file_ids.items() if ids
-    }
-    if not hidden:
+        The rows of both would count without it.
+        """
+        replaced = metadata.partition_to_replace_file_ids.items()
+        hidden = {path: frozenset(ids) for path, ids in replaced if ids}
+        if not hidden:
+            return False
+        appeared = {e.name: e.modified for e in self._store.list(config.timeline_path)}
+        own = {s.file_id for stats in metadata.partition_to_write_stats.values() for s in stats}
+        since = appeared.get(late.file_name)
+        for other in timeline.writes.completed.instants:
+            at = appeared.get(other.file_name)
+            was_there = since is not None and at is not None and at < since
+            if was_there or other.requested_time <= late.requested_time:
+                continue
+            commit = load_commit_metadata(self._store, config, other, self._limits)
+            for path, ids in hidden.items():
+                written = commit.partition_to_write_stats.get(path, ())
+                new = {stat.file_id or "" for stat in written} - ids - own
+                if _may_share_bucket(new, ids):
+                    return True
         return False
-    appeared = {entry.name: entry.modified for entry in store.list(config.timeline_path)}
-    own = {stat.file_id for stats in metadata.partition_to_write_stats.values() for stat in stats}
-    since = appeared.get(late.file_name)
-    for other in timeline.writes.completed.instants:
-        at = appeared.get(other.file_name)
-        was_there = since is not None and at is not None and at < since
-        if was_there or other.requested_time <= late.requested_time:
-            continue
-        written = load_commit_metadata(store, config, other, limits).partition_to_write_stats
-        for path, ids in hidden.items():
-            new = {stat.file_id or "" for stat in written.get(path, ())} - ids - own
-            if _may_share_bucket(new, ids):
-                return True
-    return False
 
 
 def _may_share_bucket(some: Collection[str], others: Collection[str]) -> bool:

@@ -22,6 +22,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import find_unplanned, load_timeline
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock
@@ -135,6 +136,7 @@ class LockedTable:
         heartbeats: Of the table.
         machine: The machine that the writer runs on.
         lock: The lock, which can be lost while it is held.
+        late_commits: Finds the late commits of the table.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class LockedTable:
         self.heartbeats = table.heartbeats
         self.machine = table.machine
         self.lock = lock
+        self.late_commits = table.late_commits
         self._locks = table.locks
         self._publish_hooks = table.publish_hooks
         self._prepare_removal = table.prepare_removal
@@ -426,6 +429,7 @@ class WritableTable:
         machine: The machine that the writer runs on.
         publish_hooks: Called before a change is published, in order.
         removal_hooks: Called before an instant leaves the timeline, in order.
+        late_commits: Finds the late commits of the table.
     """
 
     def __init__(
@@ -452,6 +456,7 @@ class WritableTable:
         self.machine = machine
         self.publish_hooks = publish_hooks
         self.removal_hooks = removal_hooks
+        self.late_commits = LateCommits(store, limits)
         self._config = config
 
     def prepare_removal(

@@ -32,7 +32,6 @@ from bucketfmt.snapshot.overtaken import find_undoing, find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.late_commits import find_late_commits
 from bucketfmt.timeline.load import load_timeline, requested_name
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
@@ -213,7 +212,7 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                if find_late_commits(store, config, self.table.limits, now, [done]):
+                if self.table.late_commits.find(config, now, [done]):
                     # Its files are gone, whoever built on it.
                     if not lock.holds():
                         raise lost

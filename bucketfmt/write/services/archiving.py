@@ -22,7 +22,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.history_writer import HistoryWriter
-from bucketfmt.timeline.late_commits import load_taken_back
+from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
@@ -176,9 +176,10 @@ def _find_taken_back(state: TableState, planned: Sequence[Instant]) -> str | Non
     if not planned or start is None:
         return None
     first = writes.instants[0].requested_time
+    late_commits = LateCommits(store, state.limits)
     gone = [
         time
-        for time in load_taken_back(store, state.config, state.limits, timeline, first)
+        for time in late_commits.load_taken_back(state.config, timeline, first)
         if first < time < start.requested_time and not timeline.contains(time)
     ]
     if not gone:

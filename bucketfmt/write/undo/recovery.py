@@ -9,7 +9,6 @@ they are executed again from their plans. Readers see none of it: what is pendin
 from __future__ import annotations
 
 from bucketfmt.errors import ConflictError, NotFoundError
-from bucketfmt.timeline.late_commits import find_late_commits
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
@@ -50,7 +49,7 @@ def remove_late_commits(rollbacks: Rollbacks) -> None:
     table = rollbacks.table
     timeline = table.timeline
     completed = timeline.writes.completed.instants
-    for late in find_late_commits(table.store, table.config, table.limits, timeline, completed):
+    for late in table.late_commits.find(table.config, timeline, completed):
         rollbacks.remove_late(late)
 
 

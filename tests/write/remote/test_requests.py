@@ -236,6 +236,17 @@ def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
         assert table.upsert(rows([3], 105), idempotency_key="b").repeated
 
 
+def test_what_rollbacks_took_back_is_read_once(store: CountedStore, ticks: Ticks) -> None:
+    """Each write read all rollbacks of the timeline again, under the lock."""
+    for ts in range(3):
+        undone = opened(store).upsert(rows([3], 200 + ts))
+        opened(store).rollback(undone.instant)
+    table = opened(store)
+    table.upsert(rows([3], 100))
+    with at_most(ticks, 23, 14):
+        table.upsert(rows([3], 101))
+
+
 def test_requests_of_an_upsert_that_the_metadata_table_is_told(
     tmp_path: Path, ticks: Ticks
 ) -> None:
