@@ -1,4 +1,4 @@
-"""Rows as text, JSON lines, CSV or parquet, on standard output or in a file.
+"""Rows as text, JSON lines, CSV, Arrow or parquet, on standard output or in a file.
 
 I/O: writes. A file appears under its name when it is complete; standard output cannot be taken
 back, so an error that comes after its first rows says that the output is incomplete.
@@ -33,13 +33,17 @@ class RowOutput(str, Enum):
     JSON = "json"
     CSV = "csv"
     PARQUET = "parquet"
+    ARROW = "arrow"
 
 
 _FORMS = {
     ".csv": RowOutput.CSV,
     ".json": RowOutput.JSON,
     ".jsonl": RowOutput.JSON,
+    ".ndjson": RowOutput.JSON,
     ".parquet": RowOutput.PARQUET,
+    ".arrow": RowOutput.ARROW,
+    ".feather": RowOutput.ARROW,
 }
 
 
@@ -140,7 +144,7 @@ def choose_form(output: RowOutput | None, out: Path | None) -> RowOutput:
     form = output or _FORMS.get(out.suffix.lower())
     if form is None or form is RowOutput.TEXT:
         raise typer.BadParameter(
-            f"-o {out}: the format is unknown; give --output json, csv or parquet"
+            f"-o {out}: the format is unknown; give --output json, csv, parquet or arrow"
         )
     return form
 
@@ -157,6 +161,12 @@ def _write_to(
         with pq.ParquetWriter(sink, schema) as parquet:
             for batch in batches:
                 parquet.write_batch(batch)
+    elif form is RowOutput.ARROW:
+        # What reads standard input, or a pipe, has no end of the file to begin at.
+        is_file = sink is not sys.stdout.buffer and sink.seekable()
+        with (pa.ipc.new_file if is_file else pa.ipc.new_stream)(sink, schema) as arrow:
+            for batch in batches:
+                arrow.write_batch(batch)
     elif form is RowOutput.CSV:
         with pyarrow.csv.CSVWriter(sink, _csv_schema(schema)) as writer:
             for batch in batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.cli.__main__ import main
 from bucketfmt.cli.commands import rows as rows_module
 from bucketfmt.cli.commands.rows import _show_first as show_first
 from bucketfmt.format.keys.record_keys import KeyEncoding
@@ -139,6 +141,25 @@ class TestRead:
         assert (run.code, run.out, run.err) == (0, "", "")
         assert canonical(pq.read_table(file)) == canonical(bf.open(root).scan().to_arrow())
 
+    def test_arrow(self, golden: Golden, cli: Cli, tmp_path: Path) -> None:
+        root, file = golden("1.2.0", "nested_mor"), tmp_path / "rows.arrow"
+        rows = canonical(bf.open(root).scan().to_arrow())
+        assert cli("read", root, "-o", file).code == 0
+        with pa.ipc.open_file(file) as opened:
+            assert canonical(opened.read_all()) == rows
+
+    def test_arrow_on_standard_output(
+        self,
+        mor: Path,
+        capsysbinary: pytest.CaptureFixture[bytes],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(sys, "argv", ["bucketfmt", "read", str(mor), "--output", "arrow"])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        piped = pa.ipc.open_stream(capsysbinary.readouterr().out)
+        assert canonical(piped.read_all()) == canonical(bf.open(mor).scan().to_arrow())
+
     @pytest.mark.parametrize("name", ["nested_mor", "mor", "evolved"])
     def test_csv(self, golden: Golden, cli: Cli, tmp_path: Path, name: str) -> None:
         root, file = golden("1.2.0", name), tmp_path / "rows.csv"
@@ -179,14 +200,14 @@ class TestRead:
         root = golden_copy("1.2.0", "tiny_mor")
         for log_file in (root / "us").glob(".*.log.*"):
             log_file.write_bytes(log_file.read_bytes()[:-1])
-        for ending in ("csv", "json", "parquet"):
+        for ending in ("csv", "json", "parquet", "arrow"):
             run = cli("read", root, "-o", tmp_path / f"rows.{ending}")
             assert (run.code, run.out) == (2, "")
             assert not list(tmp_path.glob("*rows*"))
             (tmp_path / f"kept.{ending}").write_text("as before")
             assert cli("read", root, "-o", tmp_path / f"kept.{ending}").code == 2
             assert (tmp_path / f"kept.{ending}").read_text() == "as before"
-        assert len(list(tmp_path.glob("*kept*"))) == 3
+        assert len(list(tmp_path.glob("*kept*"))) == 4
 
     def test_a_file_that_is_a_link_is_written_where_it_leads(
         self, mor: Path, cli: Cli, tmp_path: Path

@@ -53,7 +53,8 @@ OutFile = Annotated[
 RowOutputOption = Annotated[
     RowOutput | None,
     typer.Option(
-        "--output", help="text, json (lines), csv or parquet; by default by the name of FILE."
+        "--output",
+        help="text, json (lines), csv, parquet or arrow; by default by the name of FILE.",
     ),
 ]
 Keys = Annotated[
