@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from soak.damage.regions import ROW_DATA, kind_of
 from soak.damage.sweep import Sweep, Task, run_sweep
 from soak.damage.tables import TABLES, files_to_damage, read_files, table_files
 from soak.figures import keep_figures
+from soak.progress import Progress
 
 __all__ = ["print_bad", "save_figures", "sweep_peers", "sweep_tables"]
 
@@ -58,19 +58,16 @@ def sweep_peers(tables: Iterable[str], *, workers: int) -> list[Sweep]:
 
 def _run(tasks: list[Task], workers: int) -> list[Sweep]:
     tasks.sort(key=lambda task: -len(table_files(task.table)[task.path]))
-    started, sweeps = time.monotonic(), []
+    started, sweeps, progress = time.monotonic(), [], Progress()
     with ThreadPoolExecutor(workers) as pool:
         for sweep in pool.map(run_sweep, tasks):
             sweeps.append(sweep)
-            print(
+            progress.tell(
                 f"{len(sweeps)} of {len(tasks)} files swept, "
                 f"{sum(sum(s.counts.values()) for s in sweeps)} cases, "
-                f"{sum(len(s.bad) for s in sweeps)} bad, {time.monotonic() - started:.0f} s",
-                end="\r",
-                file=sys.stderr,
-                flush=True,
+                f"{sum(len(s.bad) for s in sweeps)} bad, {time.monotonic() - started:.0f} s"
             )
-    print(file=sys.stderr)
+    progress.end()
     return sweeps
 
 

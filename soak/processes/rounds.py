@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
 import time
 import warnings
@@ -13,6 +12,7 @@ from itertools import cycle
 from typing import Any, TypeVar
 
 from bucketfmt.write.metadata import metadata_services
+from soak.progress import Progress
 
 __all__ = ["play_rounds"]
 
@@ -42,6 +42,7 @@ def play_rounds(
     until = time.monotonic() + minutes * 60
     sums = {kind: Counter[str]() for kind in kinds}
     warnings.simplefilter("ignore")
+    progress = Progress()
     for number, kind in enumerate(cycle(kinds)):
         if time.monotonic() > until:
             break
@@ -54,8 +55,8 @@ def play_rounds(
         sums[kind].update(bad=int(wrong is not None))
         if wrong is not None:
             print(f"\n{wrong}", flush=True)
-        print(f"{number + 1} tables", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        progress.tell(f"{number + 1} tables")
+    progress.end()
     return [
         {"table": f"version {', '.join(map(str, kind))}", **total}
         for kind, total in sums.items()

@@ -12,7 +12,6 @@ import contextlib
 import json
 import multiprocessing
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 import bucketfmt as bf
 from soak.covering import cover
 from soak.figures import tell_figures
+from soak.progress import Progress
 from soak.works.works import KINDS, SCHEMA, Kind, rows
 
 __all__ = ["TRIALS", "Outcome", "Trial", "run_trial", "run_trials", "sample_trials"]
@@ -342,6 +342,7 @@ def run_trials(
     """
     until = time.monotonic() + minutes * 60
     sums: dict[tuple[str, str], Counter[str]] = {}
+    progress = Progress()
     for number, trial in enumerate(trials, 1):
         if time.monotonic() > until:
             break
@@ -360,8 +361,8 @@ def run_trials(
                 "bad": len(outcome.bad),
             }
         )
-        print(f"{number}: {trial.concurrency}, {trial.lock}", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        progress.tell(f"{number}: {trial.concurrency}, {trial.lock}")
+    progress.end()
     saved = [
         {"table": f"{concurrency}, {lock}", **total}
         for (concurrency, lock), total in sorted(sums.items())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from soak.covering import cover
 from soak.figures import RESULTS
+from soak.progress import Progress
 from soak.works.strikes import ALL, FAULTS, Share, Tally, strike_recovery, strike_work
 from soak.works.works import KINDS, WORKS, Kind, Work
 
@@ -109,6 +109,7 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool, share: S
     """Strike each piece with a share of the faults, print what came of it; 1 if anything is bad."""
     began, points, bad = time.monotonic(), 0, 0
     rows: list[_Row] = []
+    progress = Progress()
     for piece, tally in _struck(pieces, workers, share):
         points += tally.points.crashes + tally.points.errors
         for text in tally.bad:
@@ -127,13 +128,8 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool, share: S
         if save:
             _save(rows)
         spent_s = time.monotonic() - began
-        print(
-            f"{len(rows)} of {len(pieces)}, {points} points, {bad} bad, {spent_s:.0f} s",
-            end="\r",
-            file=sys.stderr,
-            flush=True,
-        )
-    print(file=sys.stderr)
+        progress.tell(f"{len(rows)} of {len(pieces)}, {points} points, {bad} bad, {spent_s:.0f} s")
+    progress.end()
     crashes, errors, states = (
         sum(int(row[name]) for row in rows) for name in ("crashes", "errors", "states looked at")
     )

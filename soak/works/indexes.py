@@ -7,7 +7,6 @@ the index is right.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
 from soak.figures import tell_figures
+from soak.progress import Progress
 
 __all__ = [
     "REFUSALS",
@@ -395,6 +395,7 @@ def run_subjects(seed: int, *, minutes: float, save: bool) -> int:
     """
     until = time.monotonic() + minutes * 60
     sums: dict[str, Counter[str]] = {}
+    progress = Progress()
     for number, subject in enumerate(random_subjects(seed), 1):
         if time.monotonic() > until:
             break
@@ -412,7 +413,7 @@ def run_subjects(seed: int, *, minutes: float, save: bool) -> int:
                 "bad": sum(len(outcome.bad) for outcome in outcomes),
             }
         )
-        print(f"{number} tables", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        progress.tell(f"{number} tables")
+    progress.end()
     saved = [{"table": form, **total} for form, total in sorted(sums.items())]
     return tell_figures(saved, "indexes", save=save)

@@ -5,7 +5,6 @@ What is left is what one after the other would leave, or one of them where the o
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -19,6 +18,7 @@ from bucketfmt.testing.interleavings import Interleaving, interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from soak.covering import spread
 from soak.figures import tell_figures
+from soak.progress import Progress
 from soak.works.works import (
     KINDS,
     NEXT,
@@ -155,19 +155,20 @@ def interleave_all(
         save: Keep the figures for the report.
     """
     sums: dict[str, Tally] = {}
+    progress = Progress()
     with ProcessPoolExecutor(workers) as pool:
         pending = {pool.submit(interleave, meeting, most): meeting for meeting in meetings}
         for number, done in enumerate(as_completed(pending), 1):
             meeting, tally = pending[done], done.result()
             for text in tally.bad:
-                print(f"\n{meeting.first}, {meeting.second}: {text}")
+                print(f"\n{meeting.first}, {meeting.second}: {text}", flush=True)
             total = sums.setdefault(f"{meeting.kind}, {meeting.writers}", Tally())
             total.ways += tally.ways
             total.refused += tally.refused
             total.states += tally.states
             total.bad += tally.bad
-            print(f"{number} of {len(pending)}", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+            progress.tell(f"{number} of {len(pending)}")
+    progress.end()
     rows_saved = [
         {
             "table": kind,
