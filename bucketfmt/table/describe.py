@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 
 if TYPE_CHECKING:
+    from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
     from bucketfmt.table.table import Table
 
 __all__ = ["describe_table"]
@@ -25,6 +26,7 @@ def describe_table(table: Table) -> dict[str, Any]:
     commits = table.inspect.commits()
     completed = commits.filter(pc.equal(commits["state"], "COMPLETED"))
     resolved = table.resolved_index
+    metadata = metadata_behind(table.state.lister)
     return {
         "table": config.name,
         "uri": table.uri,
@@ -45,14 +47,22 @@ def describe_table(table: Table) -> dict[str, Any]:
         "last instant": pc.max(completed["requested_time"]).as_py(),
         "pending instants": commits.num_rows - completed.num_rows,
         "metadata table": ", ".join(config.metadata_partitions) or "none",
-        "files listed by": _listed_by(table),
+        "files listed by": _listed_by(metadata),
+        "files left out by": _left_out_by(metadata),
     }
 
 
-def _listed_by(table: Table) -> str:
+def _listed_by(metadata: TrustedMetadata | None) -> str:
     """Say what reads list the table by, and why not by its metadata table."""
-    metadata = metadata_behind(table.state.lister)
     if metadata is None:
         return "folders"
     reason = metadata.why_not("files")
     return "metadata table" if reason is None else f"folders, not the metadata table: {reason}"
+
+
+def _left_out_by(metadata: TrustedMetadata | None) -> str:
+    """Say what filtered reads leave files out by, and why not by the metadata table."""
+    if metadata is None or "column_stats" not in metadata.partition_names:
+        return "nothing"
+    reason = metadata.why_not("column_stats")
+    return "column_stats" if reason is None else f"nothing, not column_stats: {reason}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 import bucketfmt as bf
@@ -167,14 +169,25 @@ def test_requests_do_not_grow_with_the_partitions() -> None:
     assert counts[0] == {"list": 3, "read": 20}
 
 
-def test_describe_says_what_files_are_listed_by() -> None:
+def test_describe_says_what_the_metadata_table_is_used_for() -> None:
+    def said(files: Mapping[str, bytes]) -> tuple[str, str]:
+        facts = describe_table(opened(files)[0])
+        return facts["files listed by"], facts["files left out by"]
+
     files = dict(table_files("1.2.0/mdt_bucket"))
-    assert describe_table(opened(files)[0])["files listed by"] == "metadata table"
-    assert describe_table(opened(without_metadata_table(files))[0])["files listed by"] == "folders"
+    assert said(files) == ("metadata table", "column_stats")
+    assert said(without_metadata_table(files)) == ("folders", "nothing")
+    lost = ".hoodie/metadata/column_stats/"
+    some = {path: data for path, data in files.items() if not path.startswith(lost)}
+    listed_by, left_out_by = said(some)
+    assert listed_by == "metadata table"
+    assert left_out_by.startswith("nothing, not column_stats: ")
+    assert "no file group" in left_out_by
     (time,) = {requested_time(last_commit(files))}
     for path in of_metadata_timeline(files, time):
         del files[path]
-    said = describe_table(opened(files)[0])["files listed by"]
-    assert said == (
-        f"folders, not the metadata table: the metadata table is not in step: it lacks {time}"
+    why = f"the metadata table is not in step: it lacks {time}"
+    assert said(files) == (
+        f"folders, not the metadata table: {why}",
+        f"nothing, not column_stats: {why}",
     )
