@@ -166,6 +166,8 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
 def _expression(part: Predicate, kind: pa.DataType | None) -> pc.Expression:
     field = pc.field(part.column)
     if part.operator in _COMPARISONS:
+        if kind is not None:
+            _check_comparable(part, kind, pa.scalar(part.value))
         return _COMPARISONS[part.operator](field, pc.scalar(part.value))
     known = [value for value in part.value if value is not None]
     listed = known if kind is None else _as_stored(known, kind, part)
@@ -178,6 +180,25 @@ def _expression(part: Predicate, kind: pa.DataType | None) -> pc.Expression:
     if len(known) < len(part.value):
         found |= field.is_null()
     return found if part.operator == "in" else ~found
+
+
+def _check_comparable(part: Predicate, kind: pa.DataType, given: pa.Scalar | pa.Array) -> None:
+    """Check that Arrow compares the values of a column with given ones.
+
+    Raises:
+        SchemaError: they have other types, or Arrow does not compare such values.
+    """
+    try:
+        pc.equal(pa.scalar(None, kind), given)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        advice = "compare it with values of its type"
+        if pa.types.is_nested(kind):
+            null = (part.column, "in", [None])
+            advice = f"in such a column only nulls are found, by {null}; filter the rows of a scan"
+        value = (given[0] if isinstance(given, pa.Array) else given).as_py()
+        raise SchemaError(
+            f"column {part.column} is {kind}, and {value!r} in the filter is {given.type}; {advice}"
+        ) from error
 
 
 def _as_stored(values: Sequence[Any], kind: pa.DataType, part: Predicate) -> pa.Array:
@@ -194,15 +215,9 @@ def _as_stored(values: Sequence[Any], kind: pa.DataType, part: Predicate) -> pa.
     found = [pa.array([], kind)]
     for listed in of_types.values():
         given = pa.array(listed)
-        try:
-            pc.equal(pa.scalar(None, kind), given)
-            stored = given.cast(kind, safe=False)
-            found.append(stored.filter(pc.equal(stored, given)))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise SchemaError(
-                f"column {part.column} is {kind}, and {listed[0]!r} in a list for it is "
-                f"{given.type}; compare it with values of its type"
-            ) from error
+        _check_comparable(part, kind, given)
+        stored = given.cast(kind, safe=False)
+        found.append(stored.filter(pc.equal(stored, given)))
     return pa.concat_arrays(found)
 
 

@@ -513,3 +513,28 @@ def test_numbers_that_no_float_is_and_times_of_numpy(
     condition: tuple[str, str, Any], expected: list[Any]
 ) -> None:
     assert _found(condition) == expected
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", "<", "in", "not in"])
+@pytest.mark.parametrize(
+    ("kind", "value", "advice"),
+    [
+        (pa.list_(pa.string()), "x", "only nulls are found"),
+        (pa.struct([("f", pa.int64())]), {"f": 1}, "only nulls are found"),
+        (pa.int32(), "x", "compare it with values of its type"),
+        (pa.string(), 1, "compare it with values of its type"),
+    ],
+)
+def test_what_arrow_does_not_compare_is_refused_in_words(
+    operator: str, kind: pa.DataType, value: object, advice: str
+) -> None:
+    given = [value] if "in" in operator else value
+    with pytest.raises(SchemaError, match=advice) as refused:
+        parse_filter([("c", operator, given)], pa.schema([("c", kind)]))
+    assert f"column c is {kind}, and {value!r} in the filter is " in str(refused.value)
+
+
+def test_nulls_are_found_in_a_nested_column() -> None:
+    rows = pa.table({"c": pa.array([["x"], None], pa.list_(pa.string()))})
+    found = parse_filter([("c", "in", [None])], rows.schema).apply(rows)
+    assert found.to_pylist() == [{"c": None}]
