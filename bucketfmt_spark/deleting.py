@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
-from bucketfmt_spark.engine.named_jobs import repeat_on_conflict
+from bucketfmt_spark.engine.named_jobs import allowed_retries, repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.reading import read
 from bucketfmt_spark.writing import write_table
@@ -58,10 +58,10 @@ def delete(
             'delete takes a filter; to delete all rows, use write(..., "insert_overwrite_table")'
         )
     table = open_table(spark, uri, storage_options, index, writer)
-    retries = 0 if "read_at" in options else options.get("retries", 3)
+    retries = allowed_retries(options)
 
     def attempt() -> bf.CommitResult:
-        given: bf.WriteArguments = {"read_at": table.timeline, **options}
+        given: bf.WriteArguments = {**options, "read_at": options.get("read_at") or table.timeline}
         keys = read(spark, table, key_fields(table), filter)
         return write_table(keys, table, "delete", num_tasks, **given)
 

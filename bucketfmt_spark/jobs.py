@@ -55,7 +55,7 @@ from bucketfmt_spark.writing import write
 
 __all__ = ["main"]
 
-_OK, _FINDINGS, _FAILED, _UNSUPPORTED, _USAGE = 0, 1, 2, 3, 64
+_OK, _FAILED, _UNSUPPORTED, _USAGE = 0, 2, 3, 64
 
 
 class _Parser(argparse.ArgumentParser):
@@ -91,8 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError) as error:
         return _told(error, _USAGE)
     _print(_plain(result), given.output)
-    is_report = isinstance(result, bf.CheckReport)
-    return _FINDINGS if is_report and result.status != "clean" else _OK
+    return result.exit_code if isinstance(result, bf.CheckReport) else _OK
 
 
 def _told(error: Exception, code: int) -> int:

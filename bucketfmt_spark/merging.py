@@ -21,7 +21,7 @@ import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
 from bucketfmt_spark.engine.executors import check_executors, map_batches
 from bucketfmt_spark.engine.failures import typed_errors
-from bucketfmt_spark.engine.named_jobs import repeat_on_conflict
+from bucketfmt_spark.engine.named_jobs import allowed_retries, repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import META_COLUMNS, Resolver, named_as
 from bucketfmt_spark.engine.spark_types import (
@@ -143,10 +143,10 @@ def merge(
     if repeated is not None:
         return repeated
     check_executors(df.sparkSession)
-    retries = 0 if "read_at" in options else options.get("retries", 3)
+    retries = allowed_retries(options)
 
     def attempt() -> bf.CommitResult:
-        given: bf.WriteArguments = {"read_at": table.timeline, **options}
+        given: bf.WriteArguments = {**options, "read_at": options.get("read_at") or table.timeline}
         placed = place_rows(df, table, num_tasks)
         rows = _merged(_looked_up(placed, table), table, clauses)
         started = table.start_write("upsert", arrow_of(rows.schema), **given)

@@ -29,7 +29,12 @@ from bucketfmt_spark.engine.executors import (
     shuffle_partitions,
 )
 from bucketfmt_spark.engine.failures import typed_errors
-from bucketfmt_spark.engine.named_jobs import log, named_job, repeat_on_conflict
+from bucketfmt_spark.engine.named_jobs import (
+    allowed_retries,
+    log,
+    named_job,
+    repeat_on_conflict,
+)
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.placement import place
 from bucketfmt_spark.engine.resolver import META_COLUMNS, named_as
@@ -117,7 +122,7 @@ def write_table(
         df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     schema = arrow_of(df.schema)
     check_executors(df.sparkSession)
-    retries = 0 if "read_at" in options else options.get("retries", 3)
+    retries = allowed_retries(options)
 
     def attempt() -> bf.CommitResult:
         with table.start_write(operation, schema, **options) as started, typed_errors():

@@ -59,6 +59,10 @@ class RowSpec:
         """Return the same without columns: only the number of rows is wanted."""
         return replace(self, output=pa.schema([]))
 
+    def selecting(self, names: Sequence[str]) -> RowSpec:
+        """Return the same with columns of these names."""
+        return replace(self, output=self.table.select(names))
+
 
 class _CheckedFile(NamedTuple):
     """Columns of a base file, those that its commit states, and which differ in being nullable."""

@@ -77,7 +77,17 @@ def do_together(store: Store, *calls: Callable[[], object]) -> None:
 
     On a disk they are made one after another. The first error is raised once all calls ended.
     """
-    map_in_threads(lambda call: call(), calls, waiting_count(store))
+    for error in map_in_threads(_error_of, calls, waiting_count(store)):
+        if error is not None:
+            raise error
+
+
+def _error_of(call: Callable[[], object]) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
 
 
 @contextmanager

@@ -199,28 +199,32 @@ class Scan:
             ValueError: `batch_rows` is not positive.
         """
         batch_rows = check_int("batch_rows", batch_rows, 1)
-        for rows in self._limited(self._stream(batch_rows)):
+        for rows in self._limited(self._stream(self._spec, batch_rows)):
             yield from rows.to_batches(batch_rows)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one table."""
-        tables = list(self._limited(self._stream(None)))
+        tables = list(self._limited(self._stream(self._spec, None)))
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def count(self) -> int:
         """Return the number of rows, reading no more columns than the filter and merging need."""
-        if self._limit is not None or self._spec.row_filter is not None:
-            return sum(rows.num_rows for rows in self._limited(self._stream(_BATCH_ROWS)))
+        row_filter = self._spec.row_filter
+        if self._limit is not None or row_filter is not None:
+            # A table without columns would not know how many rows are left of a part of it.
+            filtered = () if row_filter is None else row_filter.columns or ()
+            spec = self._spec.selecting([*filtered, *self.schema.names][:1])
+            return sum(rows.num_rows for rows in self._limited(self._stream(spec, _BATCH_ROWS)))
         reader = SliceReader(self._snapshot, self._spec.counting())
         slices = self.plan().slices
         counts = [partial(_count, reader, file_slice) for file_slice in slices]
         with self._snapshot.state.read_here():
             return sum(merge_streams(counts, self._workers(slices), buffered=64))
 
-    def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
+    def _stream(self, spec: RowSpec, batch_rows: int | None) -> Iterator[pa.Table]:
         slices = self.plan().slices
         workers = self._workers(slices)
-        reader = SliceReader(self._snapshot, self._spec, side_by_side=len(slices) >= workers)
+        reader = SliceReader(self._snapshot, spec, side_by_side=len(slices) >= workers)
         streams = [partial(reader.read, file_slice, batch_rows) for file_slice in slices]
         if batch_rows is None:  # everything is held in the end
             return merge_streams(streams, workers, buffered=workers)

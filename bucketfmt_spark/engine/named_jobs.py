@@ -19,7 +19,14 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 
-__all__ = ["log", "named_job", "repeat_on_conflict", "request_counter", "task_requests"]
+__all__ = [
+    "allowed_retries",
+    "log",
+    "named_job",
+    "repeat_on_conflict",
+    "request_counter",
+    "task_requests",
+]
 
 log = logging.getLogger("bucketfmt.spark")
 
@@ -84,6 +91,11 @@ def task_requests(spark: SparkSession) -> int:
             "Spark Connect does not count for clients; use the metrics of the store"
         )
     return int(counter.value)
+
+
+def allowed_retries(options: bf.WriteArguments) -> int:
+    """Return how often to begin a write anew: not where its rows would be out of date."""
+    return options.get("retries", 3) if options.get("read_at") is None else 0
 
 
 def repeat_on_conflict(what: str, retries: int, attempt: Callable[[], _T]) -> _T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from itertools import pairwise
@@ -25,6 +26,7 @@ from bucketfmt.resize.split_merge.plan_ring import RingOfPartition, plan_resize
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.resize.split_merge.split_policies import EvenSplit
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.timeline.locking.heartbeat import is_kept_up
 from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
@@ -457,3 +459,25 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     with pytest.raises(bf.BucketfmtError):
         bf.open(tmp_path / "t").resize(max_file_size=SMALL)
+
+
+def test_one_that_may_have_been_published_is_not_kept_alive(tmp_path: Path) -> None:
+    """Its heartbeat went on for as long as the process, and nobody could resize."""
+    table, model = filled(tmp_path / "t")
+    started = table.start_resize(max_file_size=SMALL, max_buckets=8)
+    assert started is not None
+
+    def unknown(*_: object) -> None:
+        raise bf.CommitUnknownError("the store does not tell")
+
+    started._pending.complete = unknown  # type: ignore[method-assign, assignment]
+    with pytest.raises(bf.CommitUnknownError), started:
+        started.run_in_threads()
+    assert not is_kept_up(table.store, started.instant)
+    heartbeat = Path(table.uri, ".hoodie/.heartbeat", started.instant)
+    assert heartbeat.exists()  # nobody begins it again before it has expired
+    os.utime(heartbeat, (0, 0))
+    done = bf.open(table.uri).resize(max_file_size=SMALL, max_buckets=8)
+    assert done is not None
+    assert done.instant == started.instant
+    assert_reads_as(table.uri, model)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bucketfmt.errors import StorageError
 from bucketfmt.storage import streams
 from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.store import Store
 
 KB = 1 << 10
 
@@ -34,3 +36,19 @@ def test_small_files_over_a_network_are_read_by_as_many_threads_as_wait() -> Non
     network = FsspecStore("memory://nowhere", {})
     assert not network.failures_are_final
     assert streams.reader_count(network, [4 * KB] * 5_000) == streams.waiting_count(network)
+
+
+@pytest.mark.parametrize("store", [LocalStore("/nowhere"), FsspecStore("memory://nowhere", {})])
+def test_calls_made_together_all_end_before_an_error_is_raised(store: Store) -> None:
+    """On a disk, those after the one that failed were not made."""
+    ended: list[str] = []
+
+    def fail() -> None:
+        raise StorageError("the first one")
+
+    def end() -> None:
+        ended.append("b")
+
+    with pytest.raises(StorageError, match="the first one"):
+        streams.do_together(store, fail, end, fail, end)
+    assert ended == ["b", "b"]

@@ -15,7 +15,6 @@ from bucketfmt.arguments import check_callable
 from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     BucketfmtError,
-    CommitUnknownError,
     CorruptError,
 )
 from bucketfmt.format.buckets.child_nodes import RingChange
@@ -36,7 +35,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
+from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
 from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.services.planned_slices import (
@@ -56,7 +55,7 @@ class Planned(Protocol):
     def __call__(self, plan: Callable[[Basis], _T]) -> _T: ...
 
 
-class StartedResize(StartedWork):
+class StartedResize(ResumableWork):
     """A resize under way. A context: left without `publish`, it is for anyone to begin again.
 
     Attributes:
@@ -75,7 +74,6 @@ class StartedResize(StartedWork):
     ) -> None:
         """Find the files of the plan, and the new rings, in the table as it is now."""
         super().__init__(pending)
-        self._pending = pending
         self._planned = planned
         self._changes = changes
 
@@ -152,15 +150,6 @@ class StartedResize(StartedWork):
                 path: sorted(change.file_ids) for path, change in sorted(self._changes.items())
             },
         )
-
-    def abandon(self) -> None:
-        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
-        self._pending.leave_to_others()
-
-    def _leave(self, error: BaseException | None) -> None:
-        # While it may be published yet, nobody may begin it again.
-        if not isinstance(error, CommitUnknownError):
-            self.abandon()
 
 
 def find_new_rings(

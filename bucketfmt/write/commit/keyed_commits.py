@@ -54,6 +54,8 @@ class KeyedCommits:
         """
         if self._listed is None or self._listed[0] not in instants[:1]:
             files = list_archive_files(self._store, config, self._limits)
+            listed = {*files}  # others were merged, or removed
+            self._archived = {f: own for f, own in self._archived.items() if f in listed}
             if not instants:
                 return files
             self._listed = instants[0], files

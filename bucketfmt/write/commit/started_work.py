@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
-from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CommitUnknownError, ConflictError, UnsupportedError
 from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -33,7 +33,7 @@ from bucketfmt.write.commit.receipts import (
 )
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["PendingInstant", "StartedWork"]
+__all__ = ["PendingInstant", "ResumableWork", "StartedWork"]
 
 _Self = TypeVar("_Self", bound="StartedWork")
 
@@ -224,3 +224,22 @@ class StartedWork(ABC):
     @abstractmethod
     def _leave(self, error: BaseException | None) -> None:
         """End this process's part, unless `publish` did; `error` is what the body raised."""
+
+
+class ResumableWork(StartedWork):
+    """Work by a plan on the timeline: left without `publish`, it is for anyone to begin again."""
+
+    def __init__(self, pending: PendingInstant) -> None:
+        super().__init__(pending)
+        self._pending = pending
+
+    def abandon(self) -> None:
+        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
+        self._pending.leave_to_others()
+
+    def _leave(self, error: BaseException | None) -> None:
+        # While it may be published yet, nobody may begin it again: its heartbeat expires later.
+        if isinstance(error, CommitUnknownError):
+            self._pending.heartbeat.abandon()
+        else:
+            self.abandon()

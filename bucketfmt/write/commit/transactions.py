@@ -183,8 +183,8 @@ class Transactions(WritableTable):
         Raises:
             ConflictError: as `join`; LockTimeoutError likewise.
         """
+        config = load_config(self.store, self.limits)  # first: nothing may fail beside a heartbeat
         heartbeat = self.join(instant, action)
-        config = load_config(self.store, self.limits)
         begun = Instant(instant, action, State.INFLIGHT, None, "")
         return Transaction(
             self, self._keyed_commits, config, timeline, begun, heartbeat, is_resumed=True

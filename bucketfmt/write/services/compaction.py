@@ -21,7 +21,6 @@ from typing import NoReturn
 from bucketfmt.choices import Codec
 from bucketfmt.errors import (
     BucketfmtError,
-    CommitUnknownError,
     ConflictError,
     LockLostError,
 )
@@ -53,7 +52,7 @@ from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
+from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.row_report import load_reporter
@@ -313,7 +312,7 @@ class Compactor:
         delete_markers(store, instant)
 
 
-class StartedCompaction(StartedWork):
+class StartedCompaction(ResumableWork):
     """A compaction under way. A context: left without `publish`, it is for anyone to begin again.
 
     Attributes:
@@ -332,7 +331,6 @@ class StartedCompaction(StartedWork):
     ) -> None:
         """Find the files of the plan in the table as it was when the compaction began."""
         super().__init__(pending)
-        self._pending = pending
         self._snapshot = snapshot
         self._codec = codec
         self._began = began
@@ -404,14 +402,17 @@ class StartedCompaction(StartedWork):
         """
         pending = self._pending
         try:
-            with pending.table.locks.taken():
+            with pending.table.locks.taken() as lock:
                 table, state = pending.table, self._began.state
                 now = table.list_timeline(state.config)
-                if lost.path is None or pending.is_built_on(
+                path = lost.path
+                if path is None or pending.is_built_on(
                     before, now, state.config, metadata, by_instant=False
                 ):
                     raise lost
-                table.store.delete(lost.path)
+                if not lock.holds():  # asked last: whoever has it now may build on it
+                    raise lost
+                table.store.delete(path)
         except BucketfmtError as error:
             raise lost from (None if error is lost else error)
         raise ConflictError(
@@ -424,17 +425,6 @@ class StartedCompaction(StartedWork):
         began = self._began.state.timeline.writes.completed
         is_same = began.instants == timeline.writes.completed.instants
         return self._began if is_same else self._snapshot(timeline)
-
-    def abandon(self) -> None:
-        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
-        self._pending.leave_to_others()
-
-    def _leave(self, error: BaseException | None) -> None:
-        # While it may be published yet, nobody may begin it again: its heartbeat expires later.
-        if isinstance(error, CommitUnknownError):
-            self._pending.heartbeat.abandon()
-        else:
-            self.abandon()
 
 
 def _new_codec(snapshot: Snapshot, slices: Iterable[FileSlice], told: Codec | None) -> Codec:

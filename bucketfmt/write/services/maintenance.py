@@ -12,11 +12,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from bucketfmt.errors import ConflictError, LockTimeoutError, NotFoundError
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
-from bucketfmt.process import Mutex
+from bucketfmt.process import Mutex, this_process
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -45,6 +46,7 @@ from bucketfmt.write.services.plan_services import (
 __all__ = ["MaintainResult", "Maintenance"]
 
 _log = logging.getLogger("bucketfmt")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Maintenance:
         self._services = services
         self._archiver = Archiver(self._newest, transactions)
         self._guard = Mutex()
-        self._is_busy = False
+        self._busy_in: str | None = None  # the process: a forked child is not busy with it
         self._idle_since = ""  # the newest write when there was nothing to compact
         self._last_clean: tuple[Instant, CleanMetadata] | None = None
         self._told: set[str] = set()
@@ -118,7 +120,7 @@ class Maintenance:
         try:
             self._try(lambda: self._run_each(rewrite))
         finally:
-            self._is_busy = False
+            self._busy_in = None
 
     def run(
         self, rewrite: Rewrite | None = None, progress: ProgressCallback | None = None
@@ -131,29 +133,36 @@ class Maintenance:
             LockTimeoutError: the table lock could not be acquired.
             StorageError: the store failed.
         """
-        compacted = cleaned = None
-        archived: tuple[Instant, ...] = ()
-        try:
-            compacted = self._compact(self._newest().state, rewrite, progress)
-            cleaned = self._clean(self._newest().state, progress)
-            archived = self._archive(self._newest().state)
-        except ConflictError as error:  # another process is at it
-            _log.info("%s", error)
-        return MaintainResult(compacted, cleaned, archived)
+        return MaintainResult(
+            _unless_busy(lambda: self._compact(self._newest().state, rewrite, progress)),
+            _unless_busy(lambda: self._clean(self._newest().state, progress)),
+            _unless_busy(lambda: self._archive(self._newest().state)) or (),
+        )
 
     def preview(self) -> MaintainResult:
-        """Return what `run` would do now. Writes nothing; raises the errors of its planning."""
+        """Return what `run` would do now. Writes nothing. Errors as of `run`."""
         state = self._newest().state
-        compaction, clean = self._find_compaction(state), self._find_clean(state)
         archive = self._services.archive
+
+        def preview_compaction() -> CompactionPreview | None:
+            partitions = self._find_compaction(state)
+            if partitions is None:
+                return None
+            return Compactor(self._snapshot, self._owner).preview(partitions=partitions or None)
+
+        def preview_clean() -> CleanResult | None:
+            clean = self._find_clean(state)
+            if clean is None:
+                return None
+            return Cleaner(self._newest, self._owner).preview(clean.retention, clean.partitions)
+
+        def preview_archive() -> tuple[Instant, ...]:
+            return () if archive is None else self._archiver.preview(archive)
+
         return MaintainResult(
-            None
-            if compaction is None
-            else Compactor(self._snapshot, self._owner).preview(partitions=compaction or None),
-            None
-            if clean is None
-            else Cleaner(self._newest, self._owner).preview(clean.retention, clean.partitions),
-            () if archive is None else self._archiver.preview(archive),
+            _unless_busy(preview_compaction),
+            _unless_busy(preview_clean),
+            _unless_busy(preview_archive) or (),
         )
 
     def _run_each(self, rewrite: Rewrite | None) -> None:
@@ -167,9 +176,9 @@ class Maintenance:
 
     def _begin(self) -> bool:
         with self._guard:
-            if self._is_busy:
+            if self._busy_in == this_process():
                 return False
-            self._is_busy = True
+            self._busy_in = this_process()
         return True
 
     def _try(self, service: Callable[[], object]) -> object:
@@ -282,3 +291,12 @@ class Maintenance:
         if policy is None or not self._archiver.may_run(state, policy):
             return ()
         return self._archiver.run(policy)
+
+
+def _unless_busy(service: Callable[[], _T]) -> _T | None:
+    """Return what a service did; None where another process is at it."""
+    try:
+        return service()
+    except ConflictError as error:
+        _log.info("%s", error)
+        return None

@@ -16,6 +16,7 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from bucketfmt.write.commit import transactions
 from tests.reliability.works.lost_lock import (
     HEARTBEAT_ENDS_S,
@@ -407,6 +408,26 @@ def test_a_late_compaction_is_taken_back(tmp_path: Path, version: int, other: st
     expected = {"x": 1, "b": 2} if other == "writes" else {"x": 1}
     trial.check(expected)
     assert trial.open().lookup(["x"]).to_pylist() == row("x", 1).to_pylist()
+
+
+def test_a_late_compaction_is_not_taken_back_without_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the lock then may have built on it."""
+    table = create(
+        tmp_path / "t", table_type="MERGE_ON_READ", writer=bf.WriterConfig(services=None)
+    )
+    for value in range(2):
+        table.upsert(row("x", value))
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+    late = trial.open(
+        trial.paused(LEASE_ENDS_S, lambda: None, lambda path: path.endswith(".commit")),
+        services=None,
+    )
+    monkeypatch.setattr(StorageBasedLock, "holds", lambda _: False)
+    with pytest.raises(bf.LockLostError):
+        late.compact()
+    assert trial.open().timeline.completed.of("commit").instants
 
 
 @pytest.fixture(scope="module", params=[6, 9])

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
+from bucketfmt_spark.engine.named_jobs import allowed_retries
 from bucketfmt_spark.jobs import main
 from tests.resize.test_migrate import filled
 from tests.spark.test_writing import make
@@ -55,6 +56,22 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.startswith("TruncatedError: us/")
     assert main(["check", table.uri]) == 1
     assert json.loads(capsys.readouterr().out)["findings"]
+
+    other = make(tmp_path / "other", "mor")
+    properties = Path(other.uri, ".hoodie/hoodie.properties")
+    properties.write_text(properties.read_text() + "hoodie.table.base.file.format=LANCE\n")
+    assert main(["check", other.uri]) == 3
+    assert json.loads(capsys.readouterr().out)["status"] == "incomplete"
+
+
+def test_a_write_of_rows_of_a_moment_is_not_begun_anew(tmp_path: Path) -> None:
+    assert [allowed_retries(given) for given in ({}, {"retries": 5}, {"read_at": None})] == [
+        3,
+        5,
+        3,
+    ]  # type: ignore[list-item]
+    timeline = make(tmp_path, "mor").timeline
+    assert allowed_retries({"read_at": timeline, "retries": 5}) == 0
 
 
 @pytest.mark.usefixtures("spark")

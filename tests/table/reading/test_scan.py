@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -173,6 +174,8 @@ def test_count_is_the_number_of_rows(golden: Golden, version: str, name: str) ->
         {},
         {"columns": ["id"]},
         {"filter": [("region", "=", "eu")]},
+        {"filter": [("region", "=", "eu")], "columns": ["id", "ts"], "limit": 9},
+        {"limit": 20},
         {"read_optimized": True},
         {"as_of": table.timeline.instants[0].requested_time},
     ):
@@ -193,6 +196,25 @@ def test_counting_base_files_reads_footers_only(
     monkeypatch.setattr(BaseFileReader, "read", refuse)
     monkeypatch.setattr(BaseFileReader, "iter_batches", refuse)
     assert bf.open(golden("1.2.0", "cow")).scan().count() == 310
+
+
+def test_counting_reads_the_columns_of_the_filter_alone(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read all columns of the scan."""
+    from bucketfmt.rows.parquet.base_file import BaseFileReader
+
+    asked: list[list[str]] = []
+    read = BaseFileReader.iter_batches
+
+    def note(reader: BaseFileReader, columns: list[str], *given: Any) -> Any:
+        asked.append(columns)
+        return read(reader, columns, *given)
+
+    monkeypatch.setattr(BaseFileReader, "iter_batches", note)
+    scan = bf.open(golden("1.2.0", "cow")).scan(filter="qty > 5")
+    assert scan.count() == scan.to_arrow().num_rows
+    assert asked[0] == ["qty"]
 
 
 class TestAbandoning:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 
 import bucketfmt as bf
@@ -136,6 +138,52 @@ def test_a_dataset_of_pyarrow(table: bf.Table) -> None:
     assert double.to_pydict() == {"twice": [4]}
     with pytest.raises(NotImplementedError, match="no fragments"):
         dataset.get_fragments()
+
+
+def test_a_dataset_has_all_that_those_of_pyarrow_have(table: bf.Table) -> None:
+    """Methods of pyarrow's own code ended the process."""
+    known = {
+        "count_rows",
+        "filter",
+        "get_fragments",
+        "head",
+        "join",
+        "join_asof",
+        "scanner",
+        "take",
+    }
+    known |= {"partition_expression", "replace_schema", "schema", "sort_by", "to_batches"}
+    assert {name for name in dir(ds.Dataset) if not name.startswith("_")} == known | {"to_table"}
+    dataset = table.to_dataset()
+    few = dataset.filter(f("qty") < 3).filter(f("qty") > 0)
+    few = pickle.loads(pickle.dumps(few))
+    assert sorted(few.to_table()["qty"].to_pylist()) == [1, 2]
+    assert few.count_rows() == few.count_rows(filter=f("id") != "k9") == 2
+    assert few.head(1).num_rows == 1
+    assert few.partition_expression.equals((f("qty") < 3) & (f("qty") > 0))
+    assert dataset.partition_expression.equals(pc.scalar(True))
+    assert sum(batch.num_rows for batch in few.to_batches()) == few.scanner().count_rows() == 2
+    assert dataset.take([0, 1]).num_rows == 2
+    ordered = few.sort_by([("qty", "descending")]).to_table()
+    assert ordered["id"].to_pylist() == ["k2", "k1"]
+    with pytest.raises(NotImplementedError, match="use to_table"):
+        dataset.replace_schema(ROWS.schema)
+
+
+def test_datasets_are_joined(tmp_path: Path) -> None:
+    rows = ROWS.select(["id", "qty"])
+    index = bf.SimpleBucketIndex(2)
+    table = bf.create(tmp_path / "t", schema=rows, record_key="id", index=index)
+    table.upsert(rows)
+    dataset = table.to_dataset()
+    few = dataset.filter((f("qty") < 3) & (f("qty") > 0))
+    names = ds.dataset(pa.table({"id": ["k1", "k2"], "name": ["one", "two"]}))
+    assert sorted(few.join(names, "id").to_table()["name"].to_pylist()) == ["one", "two"]
+    joined = few.join(dataset, "id", right_suffix="_again").to_table()
+    assert joined["qty_again"].to_pylist() == joined["qty"].to_pylist()
+    times = ds.dataset(pa.table({"id": ["k1"], "qty": pa.array([0], pa.int32()), "x": [7]}))
+    found = dataset.filter(f("id") == "k1").join_asof(times, "qty", "id", -5).to_table()
+    assert found["x"].to_pylist() == [7]
 
 
 c = pl.col

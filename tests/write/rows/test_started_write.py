@@ -30,7 +30,7 @@ from bucketfmt.format.timeline.commit_metadata import (
 )
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write.commit import transaction
+from bucketfmt.write.commit import transaction, transactions
 from bucketfmt.write.commit.receipts import (
     PointedReceipt,
     Receipt,
@@ -367,6 +367,31 @@ def test_another_process_publishes(table: bf.Table) -> None:
     assert_reads_as(table.uri, model)
 
 
+def renewals() -> int:
+    return sum(thread.name == "bucketfmt-renewal" for thread in threading.enumerate())
+
+
+def test_one_that_could_not_be_taken_up_is_not_kept_alive(
+    table: bf.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat went on for as long as the process, and nobody took the write back."""
+    with table.start_write("upsert", SCHEMA) as started:
+        sent = started.hand_over()
+    again, before = bf.open(table.uri), renewals()
+
+    def fail(*_: object) -> None:
+        raise bf.StorageError("the store failed once")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "load_config", fail)
+        with pytest.raises(bf.StorageError, match="failed once"):
+            again.resume_write(sent)
+    assert renewals() == before
+    with again.resume_write(sent) as started:
+        assert renewals() == before + 1
+        started.publish(list(started.task.write(rows(range(3), ts=1), "0-0-0")))
+
+
 def test_another_process_takes_it_back(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.upsert(rows(range(30), ts=1))
     before = data_files(table)
@@ -473,6 +498,23 @@ def test_a_commit_is_found_by_its_key(table: bf.Table) -> None:
     assert results[1].instant == results[0].instant
     assert table.find_commit("batch 1") == results[1]
     assert data_files(table) == set(results[0].files)
+
+
+def test_archive_files_that_are_gone_are_not_kept(tmp_path: Path) -> None:
+    """A process that wrote for months kept each file that the archive ever had."""
+    table = create_table(
+        str(tmp_path / "t"), bf.SimpleBucketIndex(1), writer=bf.WriterConfig(services=None)
+    )
+    for ts in range(30):
+        table.upsert(rows([1], ts), idempotency_key=str(ts))
+        if ts % 3 == 2:
+            table.archive(min_commits=2, max_commits=3)
+        assert table.find_commit("none") is None
+    assert table.find_commit("3") is not None
+    history = Path(table.uri, table.config.history_path)
+    names = {path.name for path in history.glob("*.parquet")}
+    kept = table._transactions._keyed_commits._archived
+    assert {name for name, _ in kept} <= names
 
 
 STAT = WriteStat(file_id="f", path="p/f_1-0-2_9.parquet", partition_path="p", num_writes=3)

@@ -31,6 +31,7 @@ from bucketfmt.write.services.plan_services import (
     find_retiring,
     may_be_due,
 )
+from tests.reliability.processes.test_forks import in_child
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 SMALL = Services(
@@ -215,6 +216,34 @@ class TestOthersAtWork:
         assert isinstance(done, bf.CommitResult)
         assert done.instant == started.instant
 
+    def test_the_other_services_have_their_turn_beside_a_compaction(self, tmp_path: Path) -> None:
+        """They waited for it, and a dry run raised its ConflictError."""
+        table = make(tmp_path / "t", services=None)
+        write(table, range(1, 4))
+        table.compact()
+        write(table, range(4, 7))
+        table.compact()
+        write(table, range(7, 13))
+        started = table.start_compaction()
+        assert started is not None
+        wanted = Services(
+            compact_after=2,
+            clean=Retention(retain=1),
+            clean_after=2,
+            archive=bf.ArchivePolicy(4, 6),
+        )
+        planned = table.maintain(wanted, dry_run=True)
+        assert planned.compaction is None
+        assert planned.clean is not None
+        assert planned.clean.files
+        assert planned.archived
+        done = table.maintain(wanted)
+        assert done.compaction is None
+        assert done.clean is not None
+        assert sorted(done.clean.files) == sorted(planned.clean.files)
+        assert done.archived
+        started.abandon()
+
     def test_a_clean_under_way_is_skipped_and_a_dead_one_taken_over(self, tmp_path: Path) -> None:
         table = make(tmp_path / "t", "COPY_ON_WRITE", services=None)
         write(table, range(1, 10))
@@ -240,6 +269,12 @@ class TestOthersAtWork:
         assert table._maintenance._begin()
         write(table, range(1, 7))
         assert actions(table) == ["deltacommit"] * 6
+
+        def child() -> None:  # no thread of the child is at it
+            write(table, range(7, 8))
+            assert "commit" in actions(table)
+
+        in_child(child)
 
 
 def test_a_dry_run_tells_what_maintain_does(tmp_path: Path) -> None:
