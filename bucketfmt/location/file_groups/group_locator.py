@@ -181,7 +181,7 @@ class GroupLocator(BucketLocator):
             is_stored[rows] = found >= 0
             numbers[rows] = self._with_new(path, keys, in_bucket, groups, examined, found)
         paths = pc.if_else(pa.array(is_stored), partition_paths, None)
-        return Settled(pa.array(paths.to_pylist(), pa.string()), numbers)
+        return Settled(paths.cast(pa.string()).combine_chunks(), numbers)
 
     def place_new(
         self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray

@@ -179,7 +179,7 @@ class RecordLocator:
             some = pa.array(stored)
             for path, own, rows in keys_by_partition((), file_ids.take(some), paths.take(some)):
                 numbers[stored[rows]] = self._places(path, own) + _NUM_SETS
-        return Settled(pa.array(paths.to_pylist(), pa.string()), numbers)
+        return Settled(paths.cast(pa.string()).combine_chunks(), numbers)
 
     def place_new(
         self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray

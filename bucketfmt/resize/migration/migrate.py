@@ -17,6 +17,7 @@ from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.migrations import MIGRATION, Migrated
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.keys.record_keys import KeyEncoding, dialect_for_table_version
+from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
     HASHING_METADATA_FOLDERS,
@@ -394,7 +395,7 @@ def _find_outdated(config: TableConfig) -> list[str]:
     return [
         name
         for name in config.metadata_partitions
-        if name == RECORD_INDEX or name.startswith("secondary_index_")
+        if name == RECORD_INDEX or is_secondary_index(name)
     ]
 
 

@@ -23,9 +23,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import (
-    BaseFileName,
     FileGroupId,
-    find_data_file_name,
 )
 from bucketfmt.format.timeline.plans import ClusteringPlan, RequestedReplaceMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -52,12 +50,12 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings
-from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.earlier_attempt import remove_earlier_attempt
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["RingResizer"]
@@ -186,7 +184,7 @@ class RingResizer(BucketService):
                 if instant.state is State.REQUESTED:
                     table.begin(time, "clustering")
                 else:
-                    self._remove_earlier_attempt(time, changes)
+                    remove_earlier_attempt(table, time, changes)
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, instant, heartbeat)
             return StartedResize(pending, self._planned, plan, changes, codec)
@@ -260,19 +258,6 @@ class RingResizer(BucketService):
         pending = state.pending_compactions
         left = {instant for instant in set(pending.values()) if not self._is_executed(instant)}
         return {group for group, instant in pending.items() if instant in left}
-
-    def _remove_earlier_attempt(self, instant: str, changes: Mapping[str, RingChange]) -> None:
-        """Remove the base files of this instant, announced or not, then what announced them.
-
-        Log files of this instant are of writers that write to the new file groups too.
-        """
-        store = self._owner.store
-        for path in sorted(changes):
-            for info in store.list(path):
-                name = None if info.is_dir else find_data_file_name(info.name)
-                if isinstance(name, BaseFileName) and name.instant == instant:
-                    store.delete(info.path)
-        delete_markers(store, instant)
 
 
 def _plan(

@@ -8,7 +8,6 @@ subclass for table version 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import TypeVar
 
 from bucketfmt.format.metadata.metadata_files import encode_metadata_base_file
@@ -34,9 +33,9 @@ from bucketfmt.metadata_table.metadata_table import (
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
-from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.files.earlier_attempt import remove_earlier_attempt
 from bucketfmt.write.services.plan_archive import ArchiveBasis, ArchivePolicy, plan_archive
 from bucketfmt.write.services.plan_clean import cleaned, parse_clean_plan
 from bucketfmt.write.services.plan_compaction import plan_compaction
@@ -147,7 +146,8 @@ def _execute(
     if instant.state is State.REQUESTED:
         below.begin(instant.requested_time, "compaction")
     else:
-        _remove_earlier_attempt(below, instant.requested_time, plan)
+        paths = (operation.partition_path or "" for operation in plan.operations)
+        remove_earlier_attempt(below, instant.requested_time, paths, find_metadata_file_name)
     readers = {reader.file_slice.file_id: reader for reader in _groups(metadata)}
 
     def compact(operation: CompactionOperation) -> WriteStat | None:
@@ -167,21 +167,6 @@ def _execute(
         operation_type=WriteOperation.COMPACT.operation_type,
     )
     below.publish(instant, done)
-
-
-def _remove_earlier_attempt(below: LockedTable, instant: str, plan: CompactionPlan) -> None:
-    """Remove base files of a compaction that was begun: Hudi's attempts give each other names.
-
-    Of two base files of one file group and instant readers open either, and Hudi fails.
-    """
-    partitions = sorted({operation.partition_path or "" for operation in plan.operations})
-    listings = map_in_threads(below.store.list, partitions, waiting_count(below.store))
-    for info in chain.from_iterable(listings):
-        name = None if info.is_dir else find_metadata_file_name(info.name)
-        if isinstance(name, BaseFileName) and name.instant == instant:
-            below.check_held()
-            below.store.delete(info.path)
-    delete_markers(below.store, instant)
 
 
 def _put_base_file(

@@ -26,8 +26,6 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import (
-    BaseFileName,
-    find_data_file_name,
     format_write_token,
 )
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -48,13 +46,13 @@ from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
 )
-from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.announcer import Announcer
+from bucketfmt.write.files.earlier_attempt import remove_earlier_attempt
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
@@ -221,7 +219,8 @@ class Compactor:
             if found.state is State.REQUESTED:
                 table.begin(found.requested_time, "compaction")
             else:
-                self._remove_earlier_attempt(found.requested_time, operations)
+                paths = (operation.partition_path or "" for operation in operations)
+                remove_earlier_attempt(table, found.requested_time, paths)
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, found, heartbeat)
             return StartedCompaction(pending, began(), self._snapshot, operations, codec)
@@ -298,18 +297,6 @@ class Compactor:
                 "tells; wait for it, or for two minutes if its writer is dead"
             )
         return None
-
-    def _remove_earlier_attempt(
-        self, instant: str, operations: Iterable[CompactionOperation]
-    ) -> None:
-        """Remove the base files of this instant, announced or not, then what announced them."""
-        store = self._owner.store
-        for path in sorted({operation.partition_path or "" for operation in operations}):
-            for info in store.list(path):
-                name = None if info.is_dir else find_data_file_name(info.name)
-                if isinstance(name, BaseFileName) and name.instant == instant:
-                    store.delete(info.path)
-        delete_markers(store, instant)
 
 
 class StartedCompaction(ResumableWork):
