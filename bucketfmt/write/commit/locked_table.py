@@ -1,7 +1,7 @@
 """The table while its lock is held: the one place where instants are requested and published.
 
 I/O. Whatever changes a table, a write or a service, does it through a `LockedTable`, which exists
-only while the body of `WritableTable.locked` runs. What has to be in step with the table before
+only while the body of `LockableTable.locked` runs. What has to be in step with the table before
 readers see a change is a hook of `LockedTable.publish`. Source: TransactionManager,
 BaseHoodieClient.
 """
@@ -18,27 +18,26 @@ from bucketfmt.errors import ConflictError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
-from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import find_unplanned, load_timeline
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
-from bucketfmt.timeline.locking.lock import LockProvider, TableLock
-from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.receipts import RowReport
+from bucketfmt.write.commit.table_access import TableAccess
 
 __all__ = [
     "LatePlanError",
+    "LockableTable",
     "LockedTable",
     "PendingChange",
     "PublishHook",
     "RemovalHook",
-    "WritableTable",
 ]
 
 
@@ -141,7 +140,7 @@ class LockedTable:
 
     def __init__(
         self,
-        table: WritableTable,
+        table: LockableTable,
         config: TableConfig,
         lock: TableLock,
         timeline: Timeline | None = None,
@@ -162,7 +161,7 @@ class LockedTable:
         self.machine = table.machine
         self.lock = lock
         self.late_commits = table.late_commits
-        self._locks = table.locks
+        self._access = table.access
         self._publish_hooks = table.publish_hooks
         self._prepare_removal = table.prepare_removal
         self._list_timeline = table.list_timeline
@@ -225,7 +224,7 @@ class LockedTable:
             )
 
     def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
-        """As `WritableTable.prepare_removal`; the metadata table may be gone then."""
+        """As `LockableTable.prepare_removal`; the metadata table may be gone then."""
         self.check_held()
         self._prepare_removal(requested_time, self.check_held, is_completed=is_completed)
         if self.config.metadata_partitions:
@@ -246,10 +245,8 @@ class LockedTable:
             CorruptError: its properties are damaged.
             StorageError: the store failed.
         """
-        store = FolderStore(self.store, folder)
-        config = config or load_config(store, self.limits)
-        heartbeats = Heartbeats(store, now=self.machine.now, repeat=self.machine.repeat)
-        below = WritableTable(store, self.limits, self._locks, self.clock, heartbeats, self.machine)
+        below = LockableTable(self._access.below(folder))
+        config = config or load_config(below.store, self.limits)
         return LockedTable(below, config, self.lock, timeline)
 
     def request(
@@ -412,15 +409,16 @@ class RemovalHook(Protocol):
         *,
         is_completed: bool,
     ) -> None:
-        """Take it back, or make ready for that; see `WritableTable.prepare_removal`."""
+        """Take it back, or make ready for that; see `LockableTable.prepare_removal`."""
 
 
-class WritableTable:
-    """A table and all that it takes to write to it.
+class LockableTable:
+    """A table whose lock this writer may take.
 
     Safe to use from several threads, and in a forked child.
 
     Attributes:
+        access: What it takes to change the table; its parts are attributes too.
         store: The table's files.
         limits: Bounds on what is read.
         locks: The table lock, the same kind for all writers.
@@ -434,12 +432,7 @@ class WritableTable:
 
     def __init__(
         self,
-        store: Store,
-        limits: Limits,
-        locks: LockProvider,
-        clock: InstantClock,
-        heartbeats: Heartbeats,
-        machine: Machine,
+        access: TableAccess,
         publish_hooks: tuple[PublishHook, ...] = (),
         removal_hooks: tuple[RemovalHook, ...] = (),
         config: TableConfig | None = None,
@@ -448,15 +441,16 @@ class WritableTable:
 
         `config` is the table's properties as they were read last, where they were.
         """
-        self.store = store
-        self.limits = limits
-        self.locks = locks
-        self.clock = clock
-        self.heartbeats = heartbeats
-        self.machine = machine
+        self.access = access
+        self.store = access.store
+        self.limits = access.limits
+        self.locks = access.locks
+        self.clock = access.clock
+        self.heartbeats = access.heartbeats
+        self.machine = access.machine
         self.publish_hooks = publish_hooks
         self.removal_hooks = removal_hooks
-        self.late_commits = LateCommits(store, limits)
+        self.late_commits = LateCommits(access.store, access.limits)
         self._config = config
 
     def prepare_removal(

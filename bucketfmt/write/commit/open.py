@@ -23,6 +23,7 @@ from bucketfmt.timeline.locking.in_process_lock import InProcessLock
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.timeline.machine import Machine
+from bucketfmt.write.commit.table_access import TableAccess
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.keeper import MetadataKeeper
 from bucketfmt.write.services.plan_services import Services
@@ -127,7 +128,7 @@ def open_transactions(
     """
     config.check_written_version()
     machine, kept = writer.machine, kept_commits or KeptCommits(store, limits)
-    return Transactions(
+    access = TableAccess(
         store,
         limits,
         _open_locks(store, limits, writer),
@@ -144,10 +145,8 @@ def open_transactions(
             repeat=machine.repeat,
         ),
         machine,
-        MetadataKeeper(writer.metadata_table, kept),
-        kept,
-        config,
     )
+    return Transactions(access, MetadataKeeper(writer.metadata_table, kept), kept, config)
 
 
 def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:

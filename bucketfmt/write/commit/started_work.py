@@ -23,7 +23,7 @@ from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
+from bucketfmt.write.commit.locked_table import LockableTable, LockedTable
 from bucketfmt.write.commit.receipts import (
     Receipt,
     RowReport,
@@ -50,7 +50,7 @@ class PendingInstant:
         heartbeat: Of the instant.
     """
 
-    def __init__(self, table: WritableTable, instant: Instant, heartbeat: Heartbeat) -> None:
+    def __init__(self, table: LockableTable, instant: Instant, heartbeat: Heartbeat) -> None:
         """Set up.
 
         Args:

@@ -47,7 +47,7 @@ from bucketfmt.write.commit.conflicts import (
     find_unseen,
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
-from bucketfmt.write.commit.locked_table import WritableTable
+from bucketfmt.write.commit.locked_table import LockableTable
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
@@ -70,7 +70,7 @@ class Transaction(PendingInstant):
 
     def __init__(
         self,
-        table: WritableTable,
+        table: LockableTable,
         keyed_commits: KeyedCommits,
         config: TableConfig,
         timeline: Timeline,

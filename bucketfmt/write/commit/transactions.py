@@ -14,21 +14,17 @@ from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFou
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
-from bucketfmt.limits import Limits
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.clock import InstantClock
-from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
-from bucketfmt.timeline.locking.lock import LockProvider
-from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
-from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable, WritableTable
+from bucketfmt.write.commit.locked_table import LatePlanError, LockableTable, LockedTable
 from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.table_access import TableAccess
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata.keeper import MetadataKeeper
 from bucketfmt.write.undo.recovery import recover, remove_late_commits
@@ -38,7 +34,7 @@ from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 __all__ = ["Transactions"]
 
 
-class Transactions(WritableTable):
+class Transactions(LockableTable):
     """Begins commits and services on one table.
 
     Safe to use from several threads, and in a forked child.
@@ -50,12 +46,7 @@ class Transactions(WritableTable):
 
     def __init__(
         self,
-        store: Store,
-        limits: Limits,
-        locks: LockProvider,
-        clock: InstantClock,
-        heartbeats: Heartbeats,
-        machine: Machine,
+        access: TableAccess,
         metadata_keeper: MetadataKeeper,
         kept_commits: KeptCommits,
         config: TableConfig,
@@ -63,41 +54,31 @@ class Transactions(WritableTable):
         """Set up.
 
         Args:
-            store: See `WritableTable`.
-            limits: See `WritableTable`.
-            locks: See `WritableTable`.
-            clock: See `WritableTable`.
-            heartbeats: See `WritableTable`.
-            machine: See `WritableTable`.
+            access: What it takes to change the table.
             metadata_keeper: Keeps the metadata table in step.
             kept_commits: Of the table.
             config: The table's properties, as they were read last.
         """
         super().__init__(
-            store,
-            limits,
-            locks,
-            clock,
-            heartbeats,
-            machine,
+            access,
             publish_hooks=(metadata_keeper.bring_in_step,),
             removal_hooks=(metadata_keeper.take_back,),
             config=config,
         )
         self.metadata_keeper = metadata_keeper
         self.kept_commits = kept_commits
-        self._keyed_commits = KeyedCommits(store, limits, kept_commits)
+        self._keyed_commits = KeyedCommits(access.store, access.limits, kept_commits)
 
     def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
         """List the timeline, and again where it lacks a commit that this process read or made.
 
-        Arguments and errors as of `WritableTable.list_timeline`.
+        Arguments and errors as of `LockableTable.list_timeline`.
         """
         return self.kept_commits.list_timeline(config, listed)
 
     @contextmanager
     def locked(self, *, begins: bool = False) -> Iterator[LockedTable]:
-        """As `WritableTable.locked`. Where the lock is lost, what was done late is mended.
+        """As `LockableTable.locked`. Where the lock is lost, what was done late is mended.
 
         That is a plan which the next owner did not see, and partitions of the metadata table that
         the next owner made, and this one removed. They are mended under the lock of now. What the
