@@ -16,8 +16,6 @@ __all__ = ["Execute", "InThreads"]
 Execute = Callable[[RewriteTask, Sequence[bytes]], Iterable[list[bytes]]]
 """Executes steps by a task, and returns the receipts of each step in the same order."""
 
-_TOKEN_ATTEMPT_BITS = 31
-
 
 @dataclass(frozen=True)
 class InThreads:
@@ -35,7 +33,7 @@ class InThreads:
 
     def __call__(self, task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
         """Yield the receipts of each step, in order."""
-        attempt = self.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        attempt = self.machine.new_attempt()
         steps = Steps(self.progress, self.doing, len(payloads))
 
         def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:

@@ -51,3 +51,7 @@ class Machine:
     def new_uuid(self) -> str:
         """Return a random UUID."""
         return str(uuid.UUID(int=self.randbits(128), version=4))
+
+    def new_attempt(self) -> int:
+        """Return the last number of a write token, which no other attempt has: 31 bits."""
+        return self.randbits(31)

@@ -23,16 +23,20 @@ from bucketfmt.format.encoding.cursor import Buffer, Cursor
 
 __all__ = [
     "MAGIC",
+    "ROLLBACK_BLOCK",
     "BlockType",
     "CorruptSpan",
     "HeaderKey",
     "LogBlock",
     "decode_log_block",
     "encode_log_block",
+    "encode_rollback_block",
     "find_damaged_instant",
 ]
 
 MAGIC = b"#HUDI#"
+ROLLBACK_BLOCK = "0"
+"""The type of a command block by which blocks of an instant do not count, as header entry."""
 
 _FRAME_VERSION = 1
 _LENGTH_MIN = 4 + 4 + 4 + 8 + 4 + 8
@@ -146,6 +150,16 @@ class CorruptSpan:
     reason: str
     truncated: bool = False
     instant_time: str | None = None
+
+
+def encode_rollback_block(instant: str, target: str) -> bytes:
+    """Return the block of the rollback `instant` by which the blocks of `target` do not count."""
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_BLOCK,
+        HeaderKey.TARGET_INSTANT_TIME: target,
+    }
+    return encode_log_block(BlockType.COMMAND, header)
 
 
 def encode_log_block(

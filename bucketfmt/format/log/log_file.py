@@ -12,6 +12,7 @@ from bucketfmt.errors import CorruptError, TruncatedError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
 from bucketfmt.format.log.log_block import (
     MAGIC,
+    ROLLBACK_BLOCK,
     BlockType,
     CorruptSpan,
     HeaderKey,
@@ -25,7 +26,6 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 __all__ = ["check_block_header", "covers_file", "decode_log_file", "select_blocks"]
 
 _FIND_MAGIC = re.compile(re.escape(MAGIC))
-_ROLLBACK_BLOCK = "0"
 _INSTANT = re.compile(r"[0-9]+")
 _SYNTAX = {
     HeaderKey.INSTANT_TIME: _INSTANT,
@@ -182,7 +182,7 @@ def check_block_header(block: LogBlock) -> None:
         raise UnsupportedError("a CDC block outside a CDC file", offset=block.offset)
     if block.block_type is BlockType.COMMAND:
         command = block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)
-        if command not in (_ROLLBACK_BLOCK, VIRTUAL_LOG):
+        if command not in (ROLLBACK_BLOCK, VIRTUAL_LOG):
             raise UnsupportedError(f"command block of type {command}", offset=block.offset)
 
 

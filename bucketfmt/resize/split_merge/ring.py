@@ -9,7 +9,6 @@ BaseConsistentHashingBucketClusteringPlanStrategy, ScheduleClusteringActionExecu
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -54,7 +53,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import PendingInstant
-from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.earlier_attempt import remove_earlier_attempt
 from bucketfmt.write.rows.basis import Basis
 
@@ -151,7 +149,7 @@ class RingResizer(BucketService):
             if rings.get(group.partition_path) == group.metadata
         ]
         plan = to_clustering_plan(
-            groups, values, limits, table.store.uri, lambda: _random_uuid(self._owner)
+            groups, values, limits, table.store.uri, self._owner.machine.new_uuid
         )
         if plan is None:
             return None
@@ -350,7 +348,3 @@ def _preview_plan(
         new_file_groups=sum(after for _, after in sizes),
         bytes=sum(file_slice.size for file_slice in slices),
     )
-
-
-def _random_uuid(owner: Transactions) -> str:
-    return str(uuid.UUID(int=owner.machine.randbits(128), version=4))

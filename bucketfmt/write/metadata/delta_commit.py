@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, encode_log_block
+from bucketfmt.format.log.log_block import CorruptSpan, encode_rollback_block
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.metadata.metadata_files import (
     encode_deletes_block,
@@ -54,7 +54,6 @@ __all__ = [
 INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
 """The write token of the log file that a file group begins with (DEFAULT_WRITE_TOKEN)."""
 
-_ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _UPSERT = "UPSERT_PREPPED"
 _AMENDS = "bucketfmt.amends"  # in a delta commit: of which instant of the table it is
 _INITIAL_SUFFIXES = "010"  # and above: of the instants of initialisations, in version 6
@@ -250,12 +249,7 @@ def _remove_of(
     if times == {time}:
         store.delete(entry.path)
     elif time in times:  # others have written to the file as well
-        header: dict[int, str] = {
-            HeaderKey.INSTANT_TIME: time,
-            HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK_BLOCK,
-            HeaderKey.TARGET_INSTANT_TIME: time,
-        }
-        block = encode_log_block(BlockType.COMMAND, header)
+        block = encode_rollback_block(time, time)
         _put_log(store, entry.path.rpartition("/")[0], name.file_id, name.instant, 1, block)
 
 

@@ -53,7 +53,6 @@ from bucketfmt.write.services.maintenance import Maintenance
 
 __all__ = ["TableWriter"]
 
-_TOKEN_ATTEMPT_BITS = 31
 _PARTITIONS_PROVED_MAX = 1_000  # by a write, on the way: up to nine data files are opened in each
 
 
@@ -356,7 +355,7 @@ class TableWriter:
     ) -> list[Receipt]:
         """Write every bucket on the threads of this process, as a task each; return receipts."""
         writer = started.bucket_writer
-        attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        attempt = self._transactions.machine.new_attempt()
         plans: list[tuple[GroupWrite, list[Route]]] = []
         with writer.placed(grouped) as placed:
             for group, routes in writer.targets(placed.counts):

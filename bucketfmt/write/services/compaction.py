@@ -67,8 +67,6 @@ from bucketfmt.write.services.planned_slices import check_operation, load_planne
 
 __all__ = ["Compactor", "Rewrite", "StartedCompaction"]
 
-_TOKEN_ATTEMPT_BITS = 31
-
 
 class Compactor:
     """Compacts one table."""
@@ -244,7 +242,7 @@ class Compactor:
         self, started: StartedCompaction, progress: ProgressCallback | None
     ) -> list[bytes]:
         """Rewrite all slices on the threads of this process."""
-        task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        task, attempt = started.task, self._owner.machine.new_attempt()
         steps = Steps(progress, "compacting", len(started.payloads))
         announcer = Announcer(self._owner.store, started.instant)
         tokened = [

@@ -30,7 +30,7 @@ def recover(rollbacks: Rollbacks) -> None:
         return
     check_no_restore(timeline)
     for rollback, plan in planner.load_begun(timeline):
-        _finish_begun(rollbacks, timeline, rollback, planner.parse(rollback, plan))
+        _finish_begun(rollbacks, timeline, rollback, planner.parse(timeline, rollback, plan))
         timeline = table.load_timeline()
     for instant in reversed(timeline.pending.of(*COMMIT_ACTIONS).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):

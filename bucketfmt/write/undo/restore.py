@@ -77,7 +77,7 @@ def preview_restore(planner: RollbackPlanner, savepoint: str) -> RestoreResult:
         for instant in timeline.writes.instants:
             if (instant.requested_time, instant.action) == (target.commit_time, target.action):
                 own = planner.plan(timeline, instant, in_restore=True)
-                parsed = planner.parse(instant, own)
+                parsed = planner.parse(timeline, instant, own)
                 results.append(parsed.result(None))
     return RestoreResult(savepoint, None, tuple(results))
 

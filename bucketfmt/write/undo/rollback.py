@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
-from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.log.log_block import encode_rollback_block
 from bucketfmt.format.names.instants import (
     InstantFile,
     State,
@@ -46,7 +46,6 @@ from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["Rollbacks"]
 
-_ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _STATES_TO_REMOVE = (State.INFLIGHT, State.REQUESTED)
 _NAMES_MAX = 100
 
@@ -118,7 +117,7 @@ class Rollbacks:
             self.table.heartbeats.discard(target.requested_time)
         plan = self.planner.plan(timeline, target, in_restore=in_restore)
         rollback = self.table.request("rollback", plan)
-        return rollback, self.planner.parse(rollback, plan)
+        return rollback, self.planner.parse(timeline, rollback, plan)
 
     def finish(self, rollback: Instant, planned: PlannedRollback) -> None:
         """Do what a plan says, or the rest of it, and complete the rollback.
@@ -243,12 +242,7 @@ class Rollbacks:
         Once the target has left the timeline, all were added: what is not there any more went with
         its slice, as a restore takes back what had begun the slice.
         """
-        header: dict[int, str] = {
-            HeaderKey.INSTANT_TIME: rollback_instant,
-            HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK_BLOCK,
-            HeaderKey.TARGET_INSTANT_TIME: planned.target.commit_time,
-        }
-        block = encode_log_block(BlockType.COMMAND, header)
+        block = encode_rollback_block(rollback_instant, planned.target.commit_time)
         announced = load_markers(self._store, rollback_instant, self.table.limits)
         done = []
         for path, any_name, logged in planned.slices:

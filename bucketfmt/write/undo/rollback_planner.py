@@ -129,19 +129,18 @@ class RollbackPlanner:
             CorruptError: the plan of a rollback is damaged.
         """
         for rollback, plan in self.load_begun(timeline):
-            planned = self.parse(rollback, plan)
+            planned = self.parse(timeline, rollback, plan)
             if planned.target.commit_time == target_time:
                 return rollback, planned
         return None
 
-    def parse(self, rollback: Instant, plan: RollbackPlan) -> PlannedRollback:
-        """Return a plan in paths relative to the table.
+    def parse(self, timeline: Timeline, rollback: Instant, plan: RollbackPlan) -> PlannedRollback:
+        """Return a plan in paths relative to the table. Does no I/O.
 
         Raises:
             CorruptError: it wants files gone that are not the target's.
         """
-        timeline = self.load_timeline() if self.config.table_version >= 8 else None
-        resizes = () if timeline is None else _resizes(timeline)
+        resizes = _resizes(timeline) if self.config.table_version >= 8 else ()
         try:
             return parse_rollback_plan(plan, self.config, self.limits, resizes)
         except CorruptError as error:
