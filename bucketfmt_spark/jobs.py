@@ -305,7 +305,9 @@ def _clean(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 def _add_clean(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", choices=get_args(CleanPolicy), default="KEEP_LATEST_COMMITS")
-    parser.add_argument("--retain", type=int, help="commits (default 10) or versions (3) to keep")
+    parser.add_argument(
+        "--retain", type=int, help="commits (default 10) or file slices (3) to keep"
+    )
 
 
 def _maintain(spark: SparkSession, given: argparse.Namespace) -> Any:

@@ -370,7 +370,8 @@ class ResizableTable(MaintainedTable):
             What was done; None if the table has the index already.
 
         Raises:
-            ValueError: the index is not for such a table; or `keys` is for none such.
+            ValueError: the index is not for such a table; or `keys` is given for a
+                table whose keys have one form only.
             UnsupportedError: the table has other buckets already; keys have several rows, or are
                 written in several ways; or the table is of a kind that is not written.
             ConflictError: a compaction or a clustering is pending, or others are writing by the old

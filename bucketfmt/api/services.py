@@ -106,7 +106,7 @@ class MaintainedTable(WritableTable):
             policy: KEEP_LATEST_COMMITS: the table can be read as of the last `retain` commits.
                 KEEP_LATEST_FILE_VERSIONS: each file group keeps `retain` file slices, and replaced
                 file groups keep none.
-            retain: 10 commits or 3 versions by default.
+            retain: 10 commits or 3 file slices by default.
             dry_run: Return the files and delete nothing.
             progress: Called as files are deleted.
 

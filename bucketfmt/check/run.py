@@ -83,7 +83,7 @@ def check_table(
 
     Raises:
         TypeError: an argument of another type.
-        ValueError: an argument contradicts the table, or is none.
+        ValueError: an argument contradicts the table, or is not a valid choice.
     """
     check_choice("depth", depth, get_args(Depth))
     check_int("max_findings", max_findings, 1)

@@ -71,8 +71,8 @@ def check_pages(source: pa.NativeFile) -> PageCounts:
 
     Raises:
         ChecksumError: one differs. `offset` is that of the page.
-        CorruptError: the footer or a page header is none, or pages are not what the footer says
-            of their column: bytes, values, encodings.
+        CorruptError: the footer or a page header does not decode, or the bytes, values or
+            encodings of pages differ from what the footer says.
     """
     pages = with_checksum = 0
     for chunk in _find_chunks(source):

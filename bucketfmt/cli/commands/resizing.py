@@ -218,10 +218,10 @@ def migrate(
 def resize(
     table: TableArgument,
     min_buckets: Annotated[
-        int | None, typer.Option(min=1, help="A partition keeps at least so many buckets.")
+        int | None, typer.Option(min=1, help="Smallest number of buckets of a partition.")
     ] = None,
     max_buckets: Annotated[
-        int | None, typer.Option(min=1, help="A partition gets at most so many buckets.")
+        int | None, typer.Option(min=1, help="Largest number of buckets of a partition.")
     ] = None,
     max_file_size: Annotated[
         int | None,

@@ -33,20 +33,20 @@ def maintain(
     compact_after: Annotated[
         int,
         typer.Option(
-            "--compact-after", min=1, help="Compact after so many commits with log files."
+            "--compact-after", min=1, help="Commits with log files after which a compaction is due."
         ),
     ] = 5,
     retain: Annotated[
-        int, typer.Option("--retain", min=1, help="Clean, and keep the files of so many commits.")
+        int, typer.Option("--retain", min=1, help="Commits whose files a clean keeps.")
     ] = 10,
     clean_after: Annotated[
-        int, typer.Option("--clean-after", min=1, help="Clean after so many commits.")
+        int, typer.Option("--clean-after", min=1, help="Commits after which a clean is due.")
     ] = 5,
     min_commits: Annotated[
-        int, typer.Option("--min-commits", min=1, help="Archive, and leave so many commits.")
+        int, typer.Option("--min-commits", min=1, help="Commits that archiving leaves.")
     ] = 20,
     max_commits: Annotated[
-        int, typer.Option("--max-commits", min=1, help="Archive if there are more commits.")
+        int, typer.Option("--max-commits", min=1, help="Commits above which archiving is due.")
     ] = 30,
     dry_run: DryRun = False,
     lock: LockOption = "auto",

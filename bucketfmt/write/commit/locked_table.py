@@ -66,8 +66,8 @@ class PendingChange:
         instant: The instant, inflight.
         content: What the completed file of the instant will hold.
         reports: What is known of the rows of its files, by path.
-        is_blind: Whether its files were logged whatever their file groups hold: what others logged
-            may hide rows, and bring back what it deletes.
+        is_blind: Whether rows were logged without reading their file groups: log files of others
+            may hide these rows, or bring back rows that this change deletes.
     """
 
     instant: Instant
@@ -462,9 +462,9 @@ class LockableTable:
     ) -> None:
         """Take back what the publish hooks have done for an instant that leaves the timeline.
 
-        Called while the instant is pending, before its last file is removed from the timeline; and
-        of a completed one also before it is pending again, as long as it can be told what has the
-        records of a completed instant.
+        Called before the last file of a pending instant is removed from the timeline. For a
+        completed instant it is called before that too, while its completed file is there: only then
+        can the hooks find out which base files of the metadata table hold its records.
 
         Args:
             requested_time: Of the instant.

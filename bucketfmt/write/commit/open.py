@@ -40,7 +40,7 @@ _WAITING_S = 60.0  # beyond the lease of a writer that died
 
 @dataclass(frozen=True, slots=True)
 class WriterConfig:
-    """How to write to a table. All its writers must agree on the lock, which it does not record.
+    """How to write to a table. All writers of a table take the same lock: no table records which.
 
     Attributes:
         lock: `auto`: a lease in `.hoodie/.locks`, as Hudi's StorageBasedLockProvider keeps it on

@@ -58,7 +58,7 @@ class Retention:
     Attributes:
         policy: By commits: what was read at one of the last commits can be read again. By
             versions: of each file group so many file slices.
-        retain: How many; None for Hudi's default, 10 commits or 3 versions.
+        retain: How many; None for Hudi's default, 10 commits or 3 file slices.
 
     Raises:
         TypeError: `retain` is not an integer.
