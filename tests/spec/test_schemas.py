@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.format.timeline.hudi_schemas import HUDI_NAMESPACE, hudi_schema
 from spec.vector_sources.vector import golden
@@ -42,6 +43,15 @@ def test_the_package_has_the_same_schema(name: str) -> None:
     text, package = plain(SCHEMAS[name]), plain(hudi_schema(name))
     text["fields"] = [field for field in text["fields"] if field["name"] != NEVER_WRITTEN]
     assert text == package
+
+
+@pytest.mark.rule("MDT-8")
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_metadata_tables_are_written_by_the_schema_of_their_version(version: int) -> None:
+    text = json.loads((SPEC / f"schemas/metadata/{version}.avsc").read_bytes())
+    assert plain(text) == plain(json.loads(metadata_schema(version).text))
+    assert text["namespace"] == HUDI_NAMESPACE
+    assert fastavro.parse_schema(text)
 
 
 def test_every_text_parses_and_has_its_name() -> None:
