@@ -12,49 +12,32 @@ import os
 import sys
 import threading
 import uuid
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-__all__ = ["Mutex", "cached_property", "this_process"]
+__all__ = ["cached_property", "fork_safe", "new_mutex", "this_process"]
 
 
-class Mutex:
-    """A lock between the threads of one process. In a forked child the mutex is free.
+_T = TypeVar("_T", bound="threading.Lock | threading.RLock")
+
+
+def fork_safe(lock: _T) -> _T:
+    """Return the lock of `threading`, which a forked child will have free."""
+    _locks.add(lock)
+    return lock
+
+
+def new_mutex() -> threading.Lock:
+    """Return a lock between the threads of one process, which a forked child has free.
 
     A mutex guards shared memory for a few statements. No thread holds a mutex during a request to
-    the store.
+    the store. Use it by `with`: Python interrupts a thread (Ctrl-C) after a call, so that a mutex
+    which a function of one's own acquired would be held for ever.
     """
-
-    __slots__ = ("__weakref__", "_lock")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        _mutexes.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
-
-    def acquire(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` seconds for the mutex; return whether this thread has it."""
-        if timeout_s <= 0:
-            return self._lock.acquire(blocking=False)
-        return self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX))
-
-    def release(self) -> None:
-        """Free the mutex."""
-        self._lock.release()
+    return fork_safe(threading.Lock())
 
 
-_mutexes: WeakSet[Mutex] = WeakSet()
+_locks: WeakSet[Any] = WeakSet()
 _names = [uuid.uuid4().hex]  # of the processes this one was forked from, and its own
 
 
@@ -65,8 +48,8 @@ def this_process() -> str:
 
 def _begin_child() -> None:
     _names.append(uuid.uuid4().hex)
-    for mutex in list(_mutexes):
-        mutex._lock = threading.Lock()
+    for lock in list(_locks):
+        lock._at_fork_reinit()  # as the modules of the standard library do
 
 
 os.register_at_fork(after_in_child=_begin_child)

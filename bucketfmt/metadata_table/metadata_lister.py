@@ -21,7 +21,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
-from bucketfmt.process import Mutex, cached_property
+from bucketfmt.process import cached_property, new_mutex
 from bucketfmt.snapshot.data_files.file_slices import group_files
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.listing import FileLister, StoreLister
@@ -65,7 +65,7 @@ class MetadataLister:
         self.metadata = metadata
         self._folders = StoreLister(store)
         self._found: dict[str, Mapping[str, Sequence[DataFile]]] = {}
-        self._lock = Mutex()
+        self._lock = new_mutex()
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:

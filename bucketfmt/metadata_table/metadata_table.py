@@ -32,7 +32,7 @@ from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
-from bucketfmt.process import Mutex, cached_property
+from bucketfmt.process import cached_property, new_mutex
 from bucketfmt.snapshot.data_files.file_slices import (
     find_file_slices,
     find_slice_history,
@@ -98,7 +98,7 @@ class MetadataTable:
         self._data_timeline = data_timeline
         self._own_store = FolderStore(store, METADATA_TABLE)
         self._partitions: dict[str, MetadataPartition] = {}
-        self._lock = Mutex()
+        self._lock = new_mutex()
 
     def partition(self, name: str) -> MetadataPartition:
         """Return a partition. Its folder is listed the first time.

@@ -13,7 +13,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import beside, map_in_threads, waiting_count
@@ -37,7 +37,7 @@ class KeptCommits:
         self._published: dict[Instant, CommitMetadata] = {}  # of this process, not yet asked for
         self._own: dict[str, Instant] = {}  # those that this process published
         self._left: tuple[Timeline, FileInfo] | None = None  # and the state of its folder
-        self._guard = Mutex()
+        self._guard = new_mutex()
 
     def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
         """Return the commits of all completed writes of a timeline, in the order given.

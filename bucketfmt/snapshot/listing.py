@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
-from bucketfmt.process import Mutex, cached_property
+from bucketfmt.process import cached_property, new_mutex
 from bucketfmt.snapshot.data_files.file_slices import group_files
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
@@ -63,7 +63,7 @@ class StoreLister:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = Mutex()
+        self._lock = new_mutex()
         self._found: dict[str, tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]] = {}
 
     @cached_property

@@ -15,7 +15,7 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, SchemaError
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
 from bucketfmt.format.names.names import BaseFileName, LogFileName
-from bucketfmt.process import Mutex, cached_property
+from bucketfmt.process import cached_property, new_mutex
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.snapshot.data_files.base_files import open_base_file
@@ -61,7 +61,7 @@ class Snapshot:
         self.table_version = state.config.table_version
         self._slices: dict[str, list[FileSlice]] = {}
         self._ids_of_groups: dict[str, frozenset[str]] = {}
-        self._lock = Mutex()
+        self._lock = new_mutex()
 
     @property
     def is_newest(self) -> bool:

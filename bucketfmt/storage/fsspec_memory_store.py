@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 from bucketfmt.storage.fsspec_store import FsspecStore
 
 __all__ = ["FsspecMemoryStore"]
 
-_CHANGES = Mutex()
+_CHANGES = new_mutex()
 
 
 class FsspecMemoryStore(FsspecStore):

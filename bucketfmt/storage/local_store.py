@@ -14,6 +14,7 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ from bucketfmt.storage.store import FileInfo
 __all__ = ["LocalStore"]
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_FOLDER_LOCK_S = 5.0  # a small file is written meanwhile, and synchronised
 _READ_BYTES_MAX = 0x7FFFF000  # what one read(2) returns at most; more is read in parts and copied
 
 _PATH = attrgetter("path")
@@ -335,13 +337,7 @@ def _locked(folder: str) -> Iterator[None]:
         yield  # nothing below to protect
         return
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            raise UnsupportedError(
-                "this file system cannot lock folders, so files cannot be replaced on condition; "
-                "keep the table on another file system"
-            ) from error
+        _flock(descriptor)
         yield
     finally:
         # Closing is not enough: a child forked meanwhile has the descriptor too, and the lock is
@@ -349,6 +345,29 @@ def _locked(folder: str) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
+
+
+def _flock(descriptor: int) -> None:
+    """Lock a folder, which others lock for as long as they replace one file."""
+    deadline, pause_s = time.monotonic() + _FOLDER_LOCK_S, 0.0005
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:  # noqa: PERF203  (others have it)
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"another process has had the folder locked for {_FOLDER_LOCK_S:g} s, to "
+                    "replace a file: it stands still; let it go on, or end it"
+                ) from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+        except OSError as error:
+            raise UnsupportedError(
+                "this file system cannot lock folders, so files cannot be replaced on condition; "
+                "keep the table on another file system"
+            ) from error
+        else:
+            return
 
 
 def _check_regular(mode: int) -> None:

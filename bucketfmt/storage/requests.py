@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 
 __all__ = ["count_requests", "requests_made"]
 
-_mutex = Mutex()
+_mutex = new_mutex()
 _made = 0
 
 

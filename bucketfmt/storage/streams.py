@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from bucketfmt.storage.store import Store
 
@@ -102,9 +102,27 @@ def beside(store: Store, call: Callable[[], _T]) -> Iterator[Callable[[], _T]]:
         yield lambda: result
         return
     with ThreadPoolExecutor(1) as pool:
-        task = pool.submit(call)
+        task = _submit(pool, call)
         yield task.result
         task.result()
+
+
+def _submit(pool: ThreadPoolExecutor, function: Callable[..., _T], *arguments: Any) -> Future[_T]:
+    """Have a pool make a call; make it here where Python ends and its pools take no more.
+
+    That is once the main thread has ended: in other threads, and in `atexit`.
+    """
+    try:
+        return pool.submit(function, *arguments)
+    except RuntimeError as error:
+        if "cannot schedule new futures" not in str(error):
+            raise  # it may have been queued
+        done: Future[_T] = Future()
+        try:
+            done.set_result(function(*arguments))
+        except Exception as failure:
+            done.set_exception(failure)
+        return done
 
 
 def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:
@@ -112,7 +130,12 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
     if len(items) <= 1 or workers <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
-        return list(pool.map(function, items))
+        tasks = [_submit(pool, function, item) for item in items]
+        try:
+            return [task.result() for task in tasks]
+        finally:
+            for task in tasks:
+                task.cancel()
 
 
 def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int) -> Iterator[_R]:
@@ -127,7 +150,7 @@ def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int
         pending: deque[Future[_R]] = deque()
         try:
             for item in items:
-                pending.append(pool.submit(function, item))
+                pending.append(_submit(pool, function, item))
                 if len(pending) > workers:
                     yield pending.popleft().result()
             while pending:

@@ -26,7 +26,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.rehashed_number import may_be_rehashed
 from bucketfmt.metadata_table.metadata_lister import find_lister
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filters import FilterLike, parse_filter
@@ -94,7 +94,7 @@ class Table:
         self._state: TableState | None = None
         self._newest: Snapshot | None = None
         self._newest_listed: tuple[Snapshot, Snapshot] | None = None
-        self._lock = Mutex()
+        self._lock = new_mutex()
 
     def __repr__(self) -> str:
         config = self.config

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from bucketfmt.process import Mutex
+from bucketfmt.timeline.locking.held_mutex import HeldMutex
 from bucketfmt.timeline.machine import Machine
 
 __all__ = ["ByHand", "SimulatedMachine"]
@@ -70,7 +70,7 @@ class SimulatedMachine:
         """Advance the clock."""
         self.time += seconds
 
-    def acquire(self, mutex: Mutex, timeout_s: float) -> bool:
+    def acquire(self, mutex: HeldMutex, timeout_s: float) -> bool:
         """Acquire a mutex. Its holder does not run meanwhile, so waiting ends in a timeout."""
         if mutex.acquire(0):
             return True

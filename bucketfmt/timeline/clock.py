@@ -16,7 +16,7 @@ from datetime import datetime, timedelta, timezone
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.instants import format_instant_time, parse_instant_time
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 
 __all__ = ["DEFAULT_CLOCK_SKEW_S", "InstantClock", "plan_instant_time"]
 
@@ -63,7 +63,7 @@ class InstantClock:
         self._sleep = sleep
         self._clock_skew_s = clock_skew_s
         self._last = ""
-        self._guard = Mutex()
+        self._guard = new_mutex()
 
     def next_time(self, known: Iterable[str]) -> str:
         """Return a new time, after `known`, after the last one and not before the clock's.

@@ -10,11 +10,12 @@ archived or rolled back an instant meanwhile: load the timeline again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timezone
 from typing import TypeVar
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
 from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.names import FileGroupId
@@ -32,7 +33,7 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
@@ -56,6 +57,9 @@ _T = TypeVar("_T")
 
 _LISTINGS_MAX = 10
 _TIMELINES_KEPT = 4  # those of a table and of its metadata table, twice
+_FEW_NAMES = 300  # which a disk lists at one moment
+_TICK_S = 0.02  # of the clock of a file system, and more
+_LISTING_S = 10.0
 
 
 def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
@@ -91,12 +95,49 @@ def _list_timeline(store: Store, config: TableConfig, limits: Limits) -> Timelin
         if not timeline.has_legacy:
             return timeline
     zone = timezone.utc if config.timezone == "UTC" else None
-    files = (
-        (entry.name, entry.modified)
-        for entry in store.list(config.timeline_path)
-        if not entry.is_dir
-    )
+    entries = _list_at_one_moment(store, config.timeline_path, store.list)
+    files = ((entry.name, entry.modified) for entry in entries if not entry.is_dir)
     return plan_timeline(files, config.timeline_layout, zone, limits)
+
+
+def _list_at_one_moment(
+    store: Store, path: str, list_folder: Callable[[str], Sequence[_T]], *, is_long: bool = False
+) -> Sequence[_T]:
+    """Return what a folder holds at one moment.
+
+    A disk lists a long folder in portions, and in an order of its own: a commit may come between
+    two portions and not be in the rest, and then a later commit that is. What counts is a listing
+    during which the time of the folder stayed, or one that is as the one before.
+
+    Args:
+        store: The table's files.
+        path: Of the folder.
+        list_folder: Lists it.
+        is_long: It had many names when it was listed last.
+
+    Raises:
+        StorageError: the folder changes all the time, or the store failed.
+    """
+    if not store.failures_are_final:
+        return list_folder(path)
+    listed = None if is_long else list_folder(path)
+    if listed is not None and len(listed) <= _FEW_NAMES:
+        return listed
+    deadline, pause_s = time.monotonic() + _LISTING_S, 0.0
+    while time.monotonic() < deadline:
+        clock, began = time.time(), store.info(path)
+        before, listed = listed, list_folder(path)
+        if listed == before:
+            return listed
+        changed = None if began is None else began.modified
+        if changed is not None and clock - changed > _TICK_S and store.info(path) == began:
+            return listed
+        time.sleep(pause_s)
+        pause_s = min(pause_s + 0.001, 0.05)
+    raise StorageError(
+        f"files came and went for {_LISTING_S:g} s each time the folder was listed; read again",
+        path=path,
+    )
 
 
 class _KeptTimelines:
@@ -107,13 +148,14 @@ class _KeptTimelines:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, int, Limits], NamedTimeline] = {}
-        self._guard = Mutex()
+        self._guard = new_mutex()
 
     def plan(self, store: Store, config: TableConfig, limits: Limits) -> Timeline:
         """Return the timeline that the names in the folder make up, which are listed now."""
         key = store.uri, config.timeline_path, config.timeline_layout, limits
-        names = store.list_names(config.timeline_path)
         known = self._kept.get(key)
+        is_long = known is not None and len(known.listed) > _FEW_NAMES
+        names = _list_at_one_moment(store, config.timeline_path, store.list_names, is_long=is_long)
         if known is None:
             known = NamedTimeline((), Timeline((), config.timeline_layout))
         now = known.planned_again(names, limits)

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bucketfmt.process import Mutex
+from bucketfmt.timeline.locking.held_mutex import HeldMutex
 from bucketfmt.timeline.locking.renewal import Renewal, Repeating
 
 __all__ = ["Machine"]
@@ -39,7 +39,7 @@ class Machine:
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    acquire: Callable[[Mutex, float], bool] = Mutex.acquire
+    acquire: Callable[[HeldMutex, float], bool] = HeldMutex.acquire
     randbits: Callable[[int], int] = _randbits
     repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal
     processors: int | None = None

@@ -7,6 +7,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,6 +21,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.format.names.names import find_data_file_name
+from bucketfmt.storage import local_store
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
@@ -356,3 +358,23 @@ def test_a_disk_without_locks_is_unsupported(
     with pytest.raises(UnsupportedError, match="cannot lock folders"):
         store.replace_if("f", b"two", version)
     assert store.read("f", 9) == b"one"
+
+
+def test_a_folder_that_another_keeps_locked_is_an_error_in_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that was stopped amid a change of the lock file held up all others for ever."""
+    store = LocalStore(str(tmp_path))
+    store.replace("d/f", b"1")
+    _, version = store.read_versioned("d/f", 9)
+    folder = os.open(tmp_path / "d", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        monkeypatch.setattr(local_store, "_FOLDER_LOCK_S", 0.05)
+        with pytest.raises(StorageError, match="it stands still"):
+            store.replace_if("d/f", b"2", version)
+        threading.Timer(0.02, fcntl.flock, (folder, fcntl.LOCK_UN)).start()
+        monkeypatch.setattr(local_store, "_FOLDER_LOCK_S", 60)
+        assert store.replace_if("d/f", b"2", version)
+    finally:
+        os.close(folder)

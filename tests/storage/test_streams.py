@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from bucketfmt.errors import StorageError
@@ -52,3 +54,21 @@ def test_calls_made_together_all_end_before_an_error_is_raised(store: Store) -> 
     with pytest.raises(StorageError, match="the first one"):
         streams.do_together(store, fail, end, fail, end)
     assert ended == ["b", "b"]
+
+
+def test_where_python_ends_calls_are_made_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Writes of other threads, and in `atexit`, ended in a RuntimeError of the pool."""
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    network = FsspecStore("memory://nowhere", {})
+    assert streams.map_in_threads(str, [1, 2, 3], 3) == ["1", "2", "3"]
+    assert list(streams.map_in_order(str, [1, 2, 3], 3)) == ["1", "2", "3"]
+    with streams.beside(network, lambda: 7) as found:
+        assert found() == 7
+    with pytest.raises(ZeroDivisionError):
+        streams.map_in_threads(lambda number: 1 // number, [1, 0], 2)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.bloom import BloomFilter
 from bucketfmt.limits import Limits
-from bucketfmt.process import Mutex
+from bucketfmt.process import new_mutex
 from bucketfmt.rows.recorded_keys import RecordedKeys
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.snapshot.data_files.base_files import open_base_file
@@ -44,7 +44,7 @@ class KeyFactsCache:
     def __init__(self, bytes_max: int = _BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._mutex = Mutex()
+        self._mutex = new_mutex()
         self._kept: OrderedDict[str, tuple[KeyFacts, int]] = OrderedDict()
 
     def find(self, file: DataFile) -> KeyFacts | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import Any
 
-from bucketfmt.process import Mutex
+from bucketfmt.process import fork_safe
 
 __all__ = ["HeldMutex", "Holder"]
 
@@ -27,16 +28,39 @@ class Holder:
         return f"{max(0.0, now - self.taken):.0f} s"
 
 
-class HeldMutex(Mutex):
-    """A mutex that tells who took it last, as far as they say so.
+class HeldMutex:
+    """A lock between threads that is held for long, and tells who took it, as far as they say so.
+
+    A thread that is interrupted (Ctrl-C) while it acquires the mutex may have it, without the call
+    having returned: whoever calls `acquire` calls `release` in any case.
 
     Attributes:
         holder: The last thread that said so; None before the first.
     """
 
-    __slots__ = ("holder",)
+    __slots__ = ("__weakref__", "_lock", "holder")
 
     def __init__(self) -> None:
         """Set up; nobody holds it."""
-        super().__init__()
+        self._lock: Any = fork_safe(threading.RLock())  # which tells whether this thread has it
         self.holder: Holder | None = None
+
+    def is_own(self) -> bool:
+        """Whether this thread holds the mutex."""
+        return bool(self._lock._is_owned())
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds for the mutex; return whether this thread takes it now.
+
+        A thread that has the mutex does not get it again.
+        """
+        if self.is_own():
+            return False
+        if timeout_s <= 0:
+            return bool(self._lock.acquire(blocking=False))
+        return bool(self._lock.acquire(timeout=min(timeout_s, threading.TIMEOUT_MAX)))
+
+    def release(self) -> None:
+        """Free the mutex if this thread has it."""
+        if self.is_own():
+            self._lock.release()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from weakref import WeakValueDictionary
 
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.process import Mutex, this_process
+from bucketfmt.process import new_mutex, this_process
 from bucketfmt.timeline.locking.held_mutex import HeldMutex, Holder
 from bucketfmt.timeline.locking.lock import DEFAULT_WAITING, TableLock, Waiting
 
 __all__ = ["InProcessLock"]
 
 _mutexes: WeakValueDictionary[str, HeldMutex] = WeakValueDictionary()
-_mutexes_guard = Mutex()
+_mutexes_guard = new_mutex()
 
 
 class InProcessLock(TableLock):
@@ -31,6 +31,7 @@ class InProcessLock(TableLock):
         """
         super().__init__(waiting)
         self._table = table
+        self._has_tried = False
         self._chosen_for = process or this_process()
         with _mutexes_guard:
             self._mutex = _mutexes.setdefault(table, HeldMutex())
@@ -43,13 +44,17 @@ class InProcessLock(TableLock):
                 "Rows that the other process writes would be lost. Open the table with another "
                 'lock; or, if only this process writes, make WriterConfig(lock="process") here'
             )
+        if self._mutex.is_own():  # by another lock of this thread
+            return False
+        self._has_tried = True
         is_acquired = self._mutex.acquire(0)
         if is_acquired:
             self._mutex.holder = Holder.this_thread(self._waiting.monotonic())
         return is_acquired
 
     def _withdraw(self) -> None:
-        return  # a try tells whether it took the lock
+        if self._has_tried:  # and was interrupted
+            self._mutex.release()
 
     def _still_holds(self) -> bool:
         return True

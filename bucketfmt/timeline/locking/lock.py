@@ -24,7 +24,7 @@ from bucketfmt.errors import (
     LockTimeoutError,
     StorageError,
 )
-from bucketfmt.process import Mutex, this_process
+from bucketfmt.process import this_process
 from bucketfmt.timeline.locking.held_mutex import HeldMutex, Holder
 
 __all__ = [
@@ -61,7 +61,7 @@ class Waiting:
     random: Callable[[], float] = random.random
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    acquire: Callable[[Mutex, float], bool] = Mutex.acquire
+    acquire: Callable[[HeldMutex, float], bool] = HeldMutex.acquire
 
     def tries(self) -> Iterator[None]:
         """Yield once for each try, pausing in between, until the time is up."""
@@ -111,21 +111,36 @@ class LockProvider:
             UnsupportedError: the store cannot do what this lock needs, or a lock between threads
                 is used in another process than the one it was made for.
         """
-        waiting, process = self._waiting, this_process()
-        began = waiting.monotonic()
-        if not waiting.acquire(self._queue, waiting.timeout_s):
-            raise LockTimeoutError(
-                f"the table lock could not be acquired in {_seconds(waiting.timeout_s)}: "
-                f"{self._describe_first()}. Retry later, or wait longer"
-            )
+        waiting, queue, process = self._waiting, self._queue, this_process()
+        began, is_again = waiting.monotonic(), queue.is_own()
+        # An interrupt (Ctrl-C) may come between any two statements: what was acquired is released
+        # in any case, and a release that was interrupted is done again.
         try:
-            self._queue.holder = Holder.this_thread(waiting.monotonic())
+            if not waiting.acquire(queue, waiting.timeout_s):
+                raise LockTimeoutError(
+                    f"the table lock could not be acquired in {_seconds(waiting.timeout_s)}: "
+                    f"{self._describe_first()}. Retry later, or wait longer"
+                )
+            queue.holder = Holder.this_thread(waiting.monotonic())
             left_s = max(0.0, began + waiting.timeout_s - waiting.monotonic())
-            with self._new_lock(replace(waiting, timeout_s=left_s)) as lock:
+            lock = self._new_lock(replace(waiting, timeout_s=left_s))
+            try:
+                lock.acquire()
                 yield lock
+            finally:
+                try:
+                    lock.release()
+                except KeyboardInterrupt:
+                    lock.release()
+                    raise
         finally:
-            if process == this_process():  # else a child left the body that its parent is in
-                self._queue.release()
+            # A child leaves the body that its parent is in.
+            if process == this_process() and not is_again:
+                try:
+                    queue.release()
+                except KeyboardInterrupt:
+                    queue.release()
+                    raise
 
     def _describe_first(self) -> str:
         first = self._queue.holder
@@ -228,7 +243,6 @@ class TableLock(ABC):
         """
         if not self._is_own_acquisition:
             return
-        self._is_acquired = False
         failures = 0
         while True:
             try:
@@ -243,6 +257,7 @@ class TableLock(ABC):
                     RuntimeWarning,
                     stacklevel=2,
                 )
+            self._is_acquired = False  # last: a release that is interrupted may be done again
             return
 
     @abstractmethod

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import MethodType
 from typing import Protocol
+from weakref import WeakMethod
 
 from bucketfmt.errors import BucketfmtError
 
@@ -26,12 +28,16 @@ class Renewal:
     """Calls a function every so many seconds, until it returns False or `stop` is called.
 
     A failing store does not end the calls: the next call may succeed. The owner of a lease checks
-    when the last call succeeded.
+    when the last call succeeded. The calls end, too, once nobody has the owner of a method any
+    more: an interrupt (Ctrl-C) may come before anybody was told that it had begun.
     """
 
     def __init__(self, renew: Callable[[], bool], interval_s: float) -> None:
         """Start; the first call is after one interval."""
-        self._renew = renew
+        is_method = isinstance(renew, MethodType)
+        self._find: Callable[[], Callable[[], bool] | None] = (
+            WeakMethod(renew) if is_method else lambda: renew
+        )
         self._interval_s = interval_s
         self._stopped = threading.Event()
         # A daemon: a process that ends without stopping it must not be kept alive by it.
@@ -54,3 +60,7 @@ class Renewal:
                     return
             except BucketfmtError:  # noqa: PERF203  (minutes apart)
                 continue
+
+    def _renew(self) -> bool:
+        renew = self._find()
+        return renew is not None and renew()

@@ -17,7 +17,7 @@ from typing import TypeVar
 from bucketfmt.errors import ConflictError, LockTimeoutError, NotFoundError
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
-from bucketfmt.process import Mutex, this_process
+from bucketfmt.process import new_mutex, this_process
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -99,7 +99,7 @@ class Maintenance:
         self._owner = transactions
         self._services = services
         self._archiver = Archiver(self._newest, transactions)
-        self._guard = Mutex()
+        self._guard = new_mutex()
         self._busy_in: str | None = None  # the process: a forked child is not busy with it
         self._idle_since = ""  # the newest write when there was nothing to compact
         self._last_clean: tuple[Instant, CleanMetadata] | None = None

@@ -17,7 +17,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.process import Mutex, cached_property, this_process
+from bucketfmt.process import cached_property, new_mutex, this_process
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
@@ -51,7 +51,7 @@ def make(folder: Path, table_type: str = "COPY_ON_WRITE", lock: str = "auto") ->
 
 
 def test_a_mutex_that_another_thread_has_is_free_in_a_child() -> None:
-    mutex, taken, ended = Mutex(), threading.Event(), threading.Event()
+    mutex, taken, ended = new_mutex(), threading.Event(), threading.Event()
 
     def hold() -> None:
         with mutex:
@@ -66,14 +66,14 @@ def test_a_mutex_that_another_thread_has_is_free_in_a_child() -> None:
     def child() -> None:
         assert this_process() != name
         with mutex:
-            assert not mutex.acquire(0)
+            assert not mutex.acquire(blocking=False)
 
     in_child(child)
     assert this_process() == name
-    assert not mutex.acquire(0.001)
+    assert not mutex.acquire(timeout=0.001)
     ended.set()
     thread.join()
-    assert mutex.acquire(0)
+    assert mutex.acquire(blocking=False)
 
 
 def test_a_property_that_another_thread_computes_does_not_hold_up_a_child() -> None:

@@ -108,6 +108,9 @@ class Done:
         self._ticks.now = max(self._ticks.now, self._ended)
         return self._value
 
+    def cancel(self) -> None:
+        """Do nothing: it is done."""
+
 
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:

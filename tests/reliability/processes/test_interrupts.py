@@ -1,0 +1,81 @@
+"""Ctrl-C between any two statements: whoever comes next finds nothing that is held for ever."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.process import new_mutex
+from tests.write.models import create_table, rows
+
+
+@contextmanager
+def interrupted(function: str, module: str, event: str) -> Iterator[None]:
+    """Raise KeyboardInterrupt at the next call of a function, or as it returns."""
+
+    def look(frame: FrameType, happened: str, _: object) -> Any:
+        code = frame.f_code
+        if code.co_name != function or not code.co_filename.endswith(module):
+            return None
+        return strike(frame, happened, None)
+
+    def strike(_frame: FrameType, happened: str, _: object) -> Any:
+        if happened != event:
+            return strike
+        sys.settrace(None)
+        raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        sys.settrace(before)
+
+
+def renewals() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "bucketfmt-renewal"]
+
+
+@pytest.mark.parametrize("lock", ["storage", "filesystem", "process"])
+@pytest.mark.parametrize(
+    ("function", "module", "event"),
+    [
+        ("acquire", "held_mutex.py", "return"),
+        ("acquire", "locking/lock.py", "return"),
+        ("release", "locking/lock.py", "call"),
+        ("_release", "_lock.py", "call"),
+        ("release", "held_mutex.py", "call"),
+        ("_begin", "heartbeat.py", "return"),
+        ("start", "heartbeat.py", "return"),
+        ("request_alive", "locked_table.py", "return"),
+    ],
+)
+def test_the_next_write_waits_for_nobody(
+    tmp_path: Path, lock: Any, function: str, module: str, event: str
+) -> None:
+    """A mutex, the table lock or a heartbeat was held for as long as the process lived."""
+    writer = bf.WriterConfig(lock=lock, lock_timeout_s=5, heartbeat_interval_s=0.05, services=None)
+    table = create_table(str(tmp_path / "t"), bf.SimpleBucketIndex(1), writer=writer)
+    table.upsert(rows(range(3), 1))
+    with interrupted(function, module, event):
+        table.upsert(rows(range(3), 2))
+    for kept in renewals():
+        kept.join(5)
+    assert not renewals()
+    table.upsert(rows(range(3), 3))
+    assert bf.open(table.uri, writer=writer).scan().to_arrow()["ts"].to_pylist() == [3, 3, 3]
+
+
+def test_a_mutex_is_a_lock_of_threading() -> None:
+    """In a `with` of a class of one's own, an interrupt comes after it acquired and is lost."""
+    assert isinstance(new_mutex(), type(threading.Lock()))
