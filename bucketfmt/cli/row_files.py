@@ -38,6 +38,9 @@ class FileFormat(str, Enum):
     ARROW = "arrow"
 
 
+_ROW_BYTES_MAX = 16 << 20  # of a row of csv
+_JSON_BLOCK_BYTES = 1 << 20
+
 _FORMAT_OF_SUFFIX = {
     ".parquet": FileFormat.PARQUET,
     ".csv": FileFormat.CSV,
@@ -133,7 +136,12 @@ def _open_csv(source: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    parsed = pyarrow.csv.open_csv(source, convert_options=convert)
+    parsed = pyarrow.csv.open_csv(
+        source,
+        pyarrow.csv.ReadOptions(block_size=_ROW_BYTES_MAX),
+        pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert,
+    )
     fields = [pa.field(each.name, kinds.get(each.name, each.type)) for each in parsed.schema]
     if all(field.type == each.type for field, each in zip(fields, parsed.schema, strict=True)):
         return parsed
@@ -164,7 +172,9 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     if apart:
         text, values = _split(text, apart)
     parse = pyarrow.json.ParseOptions(explicit_schema=plain)
-    rows = pyarrow.json.read_json(pa.BufferReader(text), parse_options=parse)
+    longest = max(map(len, text.splitlines()), default=0)
+    read = pyarrow.json.ReadOptions(block_size=max(_JSON_BLOCK_BYTES, longest + 1))
+    rows = pyarrow.json.read_json(pa.BufferReader(text), read, parse)
     for name, kind in apart.items():
         rows = rows.append_column(name, from_json(values[name], kind))
     gaps = [name for name in rows.column_names if 0 < counts[name] < num_lines]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+
+from bucketfmt.rows.time_text import moment_units, time_units
 
 __all__ = ["csv_type", "from_csv", "from_json", "is_written_as_text"]
 
@@ -25,12 +27,14 @@ _NOT_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float
 def is_written_as_text(kind: pa.DataType) -> bool:
     """Whether JSON has values of this type as text, or in another shape, that pyarrow refuses."""
     is_map = pa.types.is_map(kind)
+    is_coarse = pa.types.is_timestamp(kind) and kind.unit in ("s", "ms")  # `read` has six digits
     inner = () if is_map else (kind.field(i).type for i in range(kind.num_fields))
     return (
         is_map
         or _is_bytes(kind)
         or pa.types.is_date(kind)
         or pa.types.is_time(kind)
+        or is_coarse
         or any(is_written_as_text(each) or pa.types.is_floating(each) for each in inner)
     )
 
@@ -94,6 +98,10 @@ def _parsed(value: Any, kind: pa.DataType) -> Any:
         return base64.b64decode(value, validate=True)
     if isinstance(value, str):
         return _of_text(value, kind)
+    if isinstance(value, float) and (pa.types.is_integer(kind) or pa.types.is_temporal(kind)):
+        if not (value.is_integer() and pa.types.is_integer(kind)):  # Arrow would cut it
+            raise ValueError(f"{value!r} is no value of type {kind}")
+        return int(value)
     return value
 
 
@@ -105,9 +113,9 @@ def _of_text(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_date(kind):
         return date.fromisoformat(text)
     if pa.types.is_time(kind):
-        return time.fromisoformat(text)
+        return time_units(text, kind)
     if pa.types.is_timestamp(kind):
-        return datetime.fromisoformat(text)
+        return moment_units(text, kind)
     return text
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import time
 from decimal import Decimal
 from itertools import chain, product
 from typing import Any
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from bucketfmt.arguments import did_you_mean
 from bucketfmt.errors import SchemaError
+from bucketfmt.rows.time_text import time_units, without_zeros
 
 __all__ = ["Condition", "all_of", "parse_filter_text"]
 
@@ -29,7 +29,7 @@ Condition = tuple[str, str, Any]
 _ALTERNATIVES_MAX = 1_000
 _NESTING_MAX = 50
 _ORDERS = ("<", "<=", ">", ">=")
-_FRACTION = re.compile(r"-?\d+\.\d+")
+_FRACTION = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 _OPERATOR = re.compile(
     r"\s*(==|!=|<>|<=|>=|=|<|>|(?:not\s+in|in|is\s+not\s+null|is\s+null)(?![\w]))", re.IGNORECASE
 )
@@ -215,7 +215,9 @@ def _typed(value: str, column: str, kind: pa.DataType) -> Any:
         return plain  # whether the column has it or not
     try:
         if pa.types.is_time(kind):
-            return time.fromisoformat(str(value))
+            return pa.scalar(time_units(str(value), kind), kind).as_py()
+        if pa.types.is_timestamp(kind) and isinstance(plain, str):
+            plain = without_zeros(plain)
         return pa.scalar(plain).cast(kind).as_py()
     except (ValueError, pa.ArrowException, OverflowError) as error:
         raise ValueError(f"the filter compares {column}, which is {kind}: {error}") from error

@@ -216,8 +216,14 @@ def _as_stored(values: Sequence[Any], kind: pa.DataType, part: Predicate) -> pa.
     for listed in of_types.values():
         given = pa.array(listed)
         _check_comparable(part, kind, given)
-        stored = given.cast(kind, safe=False)
-        found.append(stored.filter(pc.equal(stored, given)))
+        for some in (given, *(given[at : at + 1] for at in range(len(given)))):
+            try:
+                stored = some.cast(kind, safe=False)
+            except pa.ArrowInvalid:
+                continue  # one of them is no value of the column
+            found.append(stored.filter(pc.equal(stored, some)))
+            if some is given:
+                break
     return pa.concat_arrays(found)
 
 
@@ -335,8 +341,7 @@ def _of_decimals(part: Predicate, kind: pa.DataType) -> Predicate:
     out of a list.
     """
     if part.operator in _COMPARISONS:
-        value = Decimal(part.value) if _is_whole(part.value) else part.value
-        return Predicate(part.column, part.operator, value)
+        return Predicate(part.column, part.operator, _as_decimal(part.value, kind))
     values = []
     for value in part.value:
         if not isinstance(value, float | Decimal) and not _is_whole(value):
@@ -348,6 +353,19 @@ def _of_decimals(part: Predicate, kind: pa.DataType) -> Predicate:
             continue
         values.append(exact)
     return Predicate(part.column, part.operator, tuple(values))
+
+
+def _as_decimal(value: Any, kind: pa.DataType) -> Any:
+    """Return a number as the decimal of its digits, where Arrow compares that with a column."""
+    is_finite = isinstance(value, float) and math.isfinite(value)
+    if not is_finite and not _is_whole(value):
+        return value
+    exact = Decimal(str(value))
+    try:
+        pc.equal(pa.scalar(None, kind), pa.scalar(exact))
+    except (pa.ArrowException, ValueError):
+        return value
+    return exact
 
 
 def _is_whole(value: Any) -> bool:
@@ -365,6 +383,9 @@ def _plain(value: Any) -> Any:
         return value.item()
     if isinstance(value, datetime) and value != value:  # noqa: PLR0124  (pandas' NaT)
         return None
+    if getattr(value, "nanosecond", 0):  # a Timestamp of pandas, which Arrow would cut
+        zone = None if value.tzinfo is None else "UTC"
+        return pa.scalar(value.value, pa.timestamp("ns", zone))
     return value
 
 

@@ -138,15 +138,17 @@ class Table:
             listed = None
             with self._lock:
                 known = self._state
-            before, is_outdated = None, False
+            # Without instants the table may be gone as well as empty: its properties tell.
+            before, is_outdated, is_empty = None, False, not timeline.instants
             if known is not None:
                 is_outdated = known.is_outdated
-                if not is_outdated and known.timeline.instants == timeline.instants:
+                if not (is_outdated or is_empty) and timeline.instants == known.timeline.instants:
                     return known
                 before = Snapshot(known)
             try:
-                is_rehashed = is_outdated or may_be_rehashed(self.config, before, timeline)
-                state = self._load_state(timeline, is_rehashed=is_rehashed)
+                is_changed = is_outdated or is_empty
+                is_changed = is_changed or may_be_rehashed(self.config, before, timeline)
+                state = self._load_state(timeline, is_changed=is_changed)
             except NotFoundError:
                 # A writer archived or rolled back between the listing and the reading.
                 if not attempts_left:
@@ -157,7 +159,7 @@ class Table:
             break
         return state
 
-    def _load_state(self, timeline: Timeline, *, is_rehashed: bool) -> TableState:
+    def _load_state(self, timeline: Timeline, *, is_changed: bool) -> TableState:
         """Read the state at a timeline; beside it the properties, if they may have changed."""
         while True:
             config = self.config
@@ -166,10 +168,10 @@ class Table:
                 self.store, config, timeline, self.limits, lister, self._kept_commits
             )
             again = (lambda: self._adopt(load_config(self.store, self.limits)),)
-            do_together(self.store, *(again if is_rehashed else ()), state.load)
+            do_together(self.store, *(again if is_changed else ()), state.load)
             if self.config is config:
                 return state
-            is_rehashed = False
+            is_changed = False
 
     def _adopt(self, config: TableConfig) -> None:
         """Use properties that were read again, because another writer may have changed them."""

@@ -136,3 +136,42 @@ def test_any_json_is_a_value_or_refused(values: list[object], kind: pa.DataType)
 
 def test_times_are_iso() -> None:
     assert from_json(["12:34:56.000001"], pa.time64("us")).to_pylist() == [time(12, 34, 56, 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"k": 1.5}, pa.map_(pa.string(), pa.int32())),
+        ([1.5], pa.list_(pa.int32())),
+        ({"x": 1.9, "d": None}, pa.struct([("x", pa.int32()), ("d", pa.date32())])),
+        ({"d": 19000.7}, pa.struct([("d", pa.date32())])),
+        (3.7, pa.time64("us")),
+        ("10:00:00.1234567", pa.time64("us")),
+        ("10:00+02:00", pa.time64("us")),
+        (["2024-01-01T00:00:00.000999Z"], pa.list_(pa.timestamp("ms", "UTC"))),
+        (["2024-01-01"], pa.list_(pa.timestamp("ms", "UTC"))),
+    ],
+)
+def test_what_would_be_cut_is_refused(value: object, kind: pa.DataType) -> None:
+    with pytest.raises(ValueError, match=r"is no|is finer than"):
+        from_json([value], kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ([2.0, 3], pa.list_(pa.int32()), [2, 3]),
+        ("10:00:00.120000000", pa.time32("ms"), time(10, 0, 0, 120_000)),
+        ("10:00", pa.time64("us"), time(10)),
+        (
+            "1969-12-31T23:59:59.999000Z",
+            pa.timestamp("ms"),
+            datetime(1969, 12, 31, 23, 59, 59, 999_000),
+        ),
+        ("2024-01-01T02:00:00+0200", pa.timestamp("us"), datetime(2024, 1, 1)),
+    ],
+)
+def test_what_is_written_in_other_digits_is_the_same(
+    value: object, kind: pa.DataType, expected: object
+) -> None:
+    assert from_json([value], kind).to_pylist() == [expected]

@@ -207,6 +207,23 @@ class TestUpsert:
         assert len(run.json["files"]) == len(list(root.glob("*/*.parquet")))
         assert read(root) == TRIPS.to_pylist()
 
+    @pytest.mark.parametrize("ending", ["csv", "jsonl"])
+    def test_what_read_wrote_comes_back_in_blocks(
+        self, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+    ) -> None:
+        """A line break in a value at the end of a block made two rows of one."""
+        rows = pa.table({"id": [f"k{i}" for i in range(900)], "x": ["one\ntwo,3"] * 900})
+        rows = pa.concat_tables([rows, pa.table({"id": ["long"], "x": ["z" * 5_000]})])
+        first, second = (
+            bf.create(tmp_path / name, schema=rows, record_key="id") for name in ("a", "b")
+        )
+        first.upsert(rows)
+        monkeypatch.setattr("bucketfmt.cli.row_files._ROW_BYTES_MAX", 6_000)
+        monkeypatch.setattr("bucketfmt.cli.row_files._JSON_BLOCK_BYTES", 100)
+        assert cli("read", first.uri, "-o", tmp_path / f"rows.{ending}").code == 0
+        assert cli("upsert", second.uri, tmp_path / f"rows.{ending}").code == 0
+        assert second.to_arrow().sort_by("id") == rows.sort_by("id")
+
     @pytest.mark.parametrize(("kind", "name"), STDIN)
     def test_standard_input(
         self,

@@ -505,3 +505,14 @@ def test_tables_that_hudi_wrote(golden_copy: Golden, name: str) -> None:
     done_again = opened.upsert(before)
     assert done_again.rows_inserted == 0
     assert opened.scan().to_arrow().sort_by(order).equals(before.sort_by(order))
+
+
+def test_a_table_with_rules_has_another_index(tmp_path: Path) -> None:
+    """It was said to have the index already, by the number that the rules replaced."""
+    rows = pa.table({"id": ["a", "b"], "c": ["x", "y"]})
+    index = bf.SimpleBucketIndex(4)
+    table = bf.create(tmp_path / "t", schema=rows, record_key="id", partition_by="c", index=index)
+    table.upsert(rows)
+    table.rescale("^x,2")
+    with pytest.raises(bf.UnsupportedError, match="already"):
+        table.migrate(index)

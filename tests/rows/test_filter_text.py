@@ -129,3 +129,27 @@ def test_any_text_is_a_filter_or_refused(text: str) -> None:
     except (ValueError, SchemaError):
         return
     assert all(len(condition) == 3 for group in found for condition in group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "expected"),
+    [
+        (pa.time64("us"), 1, "c = '00:00:00.000001000'", 1),
+        (pa.timestamp("ms"), 1, "c = '1970-01-01 00:00:00.001000'", 1),
+        (pa.timestamp("s"), 1, "c = '1970-01-01T00:00:01.000'", 1),
+        (pa.decimal128(4, 4), Decimal("0.5"), "c < 1", 1),
+        (pa.decimal128(4, 4), Decimal("0.5"), "c > 1e9", 0),
+    ],
+)
+def test_values_that_are_written_in_more_digits(
+    kind: pa.DataType, value: object, text: str, expected: int
+) -> None:
+    rows = pa.table({"c": pa.array([value], kind)})
+    assert parse_filter(text, rows.schema).apply(rows).num_rows == expected
+
+
+@pytest.mark.parametrize("text", ["12:00:00.0000009", "12:00+02:00", "25:00", "noon"])
+def test_a_time_that_no_column_has_is_refused(text: str) -> None:
+    """Digits were cut, and the zone was left out of account."""
+    with pytest.raises(ValueError, match="the filter compares c"):
+        parse_filter(f"c = '{text}'", pa.schema([("c", pa.time64("us"))]))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -538,3 +539,39 @@ def test_nulls_are_found_in_a_nested_column() -> None:
     rows = pa.table({"c": pa.array([["x"], None], pa.list_(pa.string()))})
     found = parse_filter([("c", "in", [None])], rows.schema).apply(rows)
     assert found.to_pylist() == [{"c": None}]
+
+
+def test_a_float_is_compared_with_decimals_by_its_digits() -> None:
+    """0.35 is a little less as a double: `price > 0.35` held for 0.35, and `=` did not."""
+    values = [Decimal(number) / 100 for number in range(200)]
+    rows = pa.table({"c": pa.array(values, pa.decimal128(10, 2))})
+    for value in (0.35, 0.41, 1.13, 0.5, 1.0):
+        exact = Decimal(str(value))
+        for operator, holds in (
+            ("=", op.eq),
+            ("!=", op.ne),
+            ("<", op.lt),
+            ("<=", op.le),
+            (">", op.gt),
+            (">=", op.ge),
+        ):
+            found = parse_filter([("c", operator, value)], rows.schema).apply(rows)
+            assert found["c"].to_pylist() == [each for each in values if holds(each, exact)]
+
+
+def test_a_moment_finer_than_the_column_equals_none() -> None:
+    day = dt.datetime(2024, 1, 1)
+    rows = pa.table({"c": pa.array([day], pa.timestamp("us"))})
+    later = pd.Timestamp("2024-01-01 00:00:00.000000001")
+    counts = {
+        operator: parse_filter([("c", operator, later)], rows.schema).apply(rows).num_rows
+        for operator in ("=", "!=", "<", ">")
+    }
+    assert counts == {"=": 0, "!=": 1, "<": 1, ">": 0}
+
+
+def test_a_value_that_the_column_cannot_have_is_left_out_of_a_list() -> None:
+    rows = pa.table({"c": pa.array([b"abcd"], pa.binary(4))})
+    found = parse_filter([("c", "in", [b"abc", b"abcd"])], rows.schema).apply(rows)
+    assert found.num_rows == 1
+    assert parse_filter([("c", "in", [b"abc"])], rows.schema).apply(rows).num_rows == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -205,3 +206,29 @@ def test_names_in_pages_are_no_markup() -> None:
 def test_dir_shows_what_is_for_users(table: bf.Table) -> None:
     assert {"scan", "upsert", "to_polars", "check", "schema"} <= set(dir(table))
     assert not [name for name in dir(table) if name.startswith("_")]
+
+
+def test_a_table_that_was_created_here_and_is_gone(tmp_path: Path) -> None:
+    """It read as an empty one."""
+    rows = pa.table({"id": ["a"], "ts": [1]})
+    table = bf.create(tmp_path / "t", schema=rows, record_key="id")
+    assert table.scan().count() == 0
+    table.upsert(rows)
+    shutil.rmtree(tmp_path / "t")
+    for read in (lambda: table.scan().count(), lambda: table.lookup("a"), lambda: table.timeline):
+        with pytest.raises(bf.TableNotFoundError, match="no Hudi table at"):
+            read()
+
+
+def test_rows_of_dicts_with_values_of_pandas(tmp_path: Path) -> None:
+    """A NaT had an error of its own, and nanoseconds were cut."""
+    schema = pa.schema([("id", pa.string()), ("at", pa.timestamp("us"))])
+    table = bf.create(tmp_path / "t", schema=schema, record_key="id")
+    day = pd.Timestamp("2024-01-01")
+    table.upsert([{"id": "a", "at": pd.NaT}, {"id": "b", "at": day}, {"id": "c", "at": pd.NA}])
+    found = {row["id"]: row["at"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {"a": None, "b": day.to_pydatetime(), "c": None}
+    with pytest.raises(bf.SchemaError, match="column 'at' has nanoseconds"):
+        table.upsert([{"id": "d", "at": pd.Timestamp("2024-01-01 00:00:00.000000001")}])
+    with pytest.raises(TypeError, match="schema is a pyarrow Schema"):
+        bf.create(tmp_path / "u", schema=pd.DataFrame, record_key="id")  # type: ignore[arg-type]

@@ -197,7 +197,8 @@ class Migrator(BucketService):
             present = self._finder.resolve(snapshot).bucket_index
         except IndexUnknownError:  # hoodie.properties contradict themselves
             present = None
-        if present is None or self._is_recorded(config, migration):
+        is_alike = type(present) is type(index)  # not rules beside the number that they replaced
+        if present is None or (is_alike and self._is_recorded(config, migration)):
             return
         renames = migration.key_encoding is not None and present.agrees_with(index)
         entry = migration.entry(config.record_key_fields)

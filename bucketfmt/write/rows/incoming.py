@@ -95,11 +95,14 @@ def open_schema(given: object) -> pa.Schema:
         return pa.schema(given)
     try:
         return open_rows(given).schema
-    except TypeError:
+    except (TypeError, AttributeError):  # a class of rows has their methods
         kind = type(given).__name__
         raise TypeError(
             f"schema is a pyarrow Schema, or rows such as a DataFrame, not {kind}"
         ) from None
+
+
+_NULLS = ("NaTType", "NAType")  # of pandas
 
 
 def _rows_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatchReader:
@@ -110,6 +113,11 @@ def _rows_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatchReader:
 
 
 def _column_of(name: str, values: list[Any]) -> pa.Array:
+    values = [None if type(value).__name__ in _NULLS else value for value in values]
+    if any(getattr(value, "nanosecond", 0) for value in values):
+        raise SchemaError(
+            f"column {name!r} has nanoseconds, which a table does not keep: round them"
+        )
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
