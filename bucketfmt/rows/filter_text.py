@@ -220,7 +220,11 @@ def _typed(value: str, column: str, kind: pa.DataType) -> Any:
             plain = without_zeros(plain)
         return pa.scalar(plain).cast(kind).as_py()
     except (ValueError, pa.ArrowException, OverflowError) as error:
-        raise ValueError(f"the filter compares {column}, which is {kind}: {error}") from error
+        told = str(error)
+        if pa.types.is_timestamp(kind):
+            example = "2026-01-31 10:00:00" if kind.tz is None else "2026-01-31T10:00:00Z"
+            told = f"{plain!r} is no such moment; write it as in {example}"
+        raise ValueError(f"the filter compares {column}, which is {kind}: {told}") from error
 
 
 def all_of(parts: Sequence[list[list[Condition]]]) -> list[list[Condition]]:

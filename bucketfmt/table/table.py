@@ -323,7 +323,7 @@ class Table:
 
         Args:
             columns: Names to return, in this order; all of the user's columns by default.
-            filter: Text such as `"qty > 1 and city = 'sf'"` (`rows/filter_text.py` has the
+            filter: Text such as `"qty > 1 and city = 'sf'"` (the reference of filters has the
                 language); (column, op, value) tuples that must all hold, a list of such lists of
                 which one must hold, or a pyarrow expression.
             as_of: Read the writes that were requested up to this moment, inclusive.
