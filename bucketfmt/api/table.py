@@ -155,7 +155,7 @@ class Table(ResizableTable):
         Raises:
             StorageError: hoodie.properties cannot be read, or the timeline cannot be listed.
         """
-        return checking.find_partitions(self.store, self.config, self.limits)
+        return checking.load_partitions(self.store, self.config, self.limits)
 
     def check(
         self,

@@ -53,7 +53,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["check_table", "find_partitions"]
+__all__ = ["check_table", "load_partitions"]
 
 _RELOADS = 3
 
@@ -115,7 +115,7 @@ def check_table(
     return builder.build()
 
 
-def find_partitions(store: Store, config: TableConfig, limits: Limits) -> tuple[str, ...]:
+def load_partitions(store: Store, config: TableConfig, limits: Limits) -> tuple[str, ...]:
     """Return every partition path that a check looks at, also folders that only should be one.
 
     Raises:

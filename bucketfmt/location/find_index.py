@@ -30,7 +30,7 @@ from bucketfmt.index.resolve import (
 )
 from bucketfmt.limits import Limits
 from bucketfmt.location.file_groups.key_facts import KeyFactsCache
-from bucketfmt.location.hashing_files import find_initial_num_buckets, has_hashing_metadata
+from bucketfmt.location.hashing_files import has_hashing_metadata, load_initial_num_buckets
 from bucketfmt.location.layouts import Layouts
 from bucketfmt.location.records.record_locations import (
     RECORD_INDEX,
@@ -134,7 +134,7 @@ class IndexFinder:
             state
         )
         if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
-            self._initial_num_buckets = find_initial_num_buckets(state)
+            self._initial_num_buckets = load_initial_num_buckets(state)
         return find_declared_index(settings, rules, has_rings, self._initial_num_buckets)
 
     def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:

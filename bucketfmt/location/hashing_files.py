@@ -40,10 +40,10 @@ __all__ = [
     "choose_hashing_instant",
     "delete_ring",
     "delete_ring_markers",
-    "find_initial_num_buckets",
     "has_hashing_metadata",
     "list_hashing_files",
     "load_hashing_metadata",
+    "load_initial_num_buckets",
     "put_initial_ring",
     "put_ring",
     "put_ring_marker",
@@ -84,7 +84,7 @@ def has_hashing_metadata(state: TableState) -> bool:
     )
 
 
-def find_initial_num_buckets(state: TableState) -> int | None:
+def load_initial_num_buckets(state: TableState) -> int | None:
     """Return with how many buckets the rings of partitions began: the commonest number of a few.
 
     The files of up to eight partitions are read; damaged files do not count. None where there

@@ -39,7 +39,6 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
 
 __all__ = [
-    "find_unplanned",
     "load_clustering_plan",
     "load_commit_metadata",
     "load_compaction_plan",
@@ -50,6 +49,7 @@ __all__ = [
     "load_replaced_file_groups",
     "load_requested_content",
     "load_timeline",
+    "load_unplanned",
     "requested_name",
 ]
 
@@ -225,7 +225,7 @@ def load_compaction_plan(
     return _load(store, config, requested_name(instant, config), decode, limits)
 
 
-def find_unplanned(store: Store, config: TableConfig, timeline: Timeline) -> dict[str, Instant]:
+def load_unplanned(store: Store, config: TableConfig, timeline: Timeline) -> dict[str, Instant]:
     """Return the requested compactions whose plan was never written, by the path of their file.
 
     Raises:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from bucketfmt.check.examined import ExaminedState, event_of_instant
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.snapshot.data_files.committed_logs import find_missing_files, find_never_committed
+from bucketfmt.snapshot.data_files.committed_logs import find_missing_files, load_never_committed
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.load import find_unplanned, load_compaction_plan
+from bucketfmt.timeline.load import load_compaction_plan, load_unplanned
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["load_compaction_faults", "unplanned_finding"]
@@ -23,7 +23,7 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
 
     And T001 for each whose plan was never written.
     """
-    unplanned = find_unplanned(state.store, state.config, state.timeline)
+    unplanned = load_unplanned(state.store, state.config, state.timeline)
     for path, instant in unplanned.items():
         fix = "Compact the table by `compact()`, which removes the file."
         yield unplanned_finding("T001", instant, path, fix)
@@ -33,7 +33,7 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
         try:
             plan = load_compaction_plan(state.store, state.config, instant, state.limits)
             gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
-            never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
+            never = load_never_committed(snapshot, plan.operations) if gone else frozenset()
         except BucketfmtError as error:
             yield event_of_instant(error, instant)
             continue

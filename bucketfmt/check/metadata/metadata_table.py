@@ -39,7 +39,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import reader_count
-from bucketfmt.timeline.load import find_unplanned, load_instant_content
+from bucketfmt.timeline.load import load_instant_content, load_unplanned
 from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]
@@ -125,7 +125,7 @@ def _find_differences(
 def _find_unplanned(state: ExaminedState, metadata: MetadataTable) -> Iterator[Finding]:
     """Yield M002 for compactions of the metadata table whose plan was never written."""
     below = FolderStore(state.store, METADATA_TABLE)
-    for path, instant in find_unplanned(below, metadata.config, metadata.timeline).items():
+    for path, instant in load_unplanned(below, metadata.config, metadata.timeline).items():
         fix = "The next write by bucketfmt removes the file."
         yield unplanned_finding("M002", instant, join_path(METADATA_TABLE, path), fix)
 

@@ -40,7 +40,7 @@ from bucketfmt.resize.split_merge.plan_ring import (
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
 from bucketfmt.resize.split_merge.started_resize import (
     StartedResize,
-    find_new_rings,
+    load_new_rings,
     load_slices,
 )
 from bucketfmt.slices.merged_keys import merged_keys
@@ -176,7 +176,7 @@ class RingResizer(BucketService):
                 return None
             instant, plan, changes = found
             time = instant.requested_time
-            self._planned(lambda basis: find_new_rings(basis.snapshot.state, changes))
+            self._planned(lambda basis: load_new_rings(basis.snapshot.state, changes))
             heartbeat = owner.heartbeats.start(time)
             with heartbeat.stopped_on_error():
                 if instant.state is State.REQUESTED:

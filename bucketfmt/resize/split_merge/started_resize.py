@@ -44,7 +44,7 @@ from bucketfmt.write.services.planned_slices import (
     to_operation,
 )
 
-__all__ = ["StartedResize", "find_new_rings", "load_slices"]
+__all__ = ["StartedResize", "load_new_rings", "load_slices"]
 
 _T = TypeVar("_T")
 
@@ -129,7 +129,7 @@ class StartedResize(ResumableWork):
         with self._pending.table.locked() as table:
             table.load_timeline()
             basis = self._planned(lambda basis: basis)  # with the columns of now
-            for ring in find_new_rings(basis.snapshot.state, self._changes).values():
+            for ring in load_new_rings(basis.snapshot.state, self._changes).values():
                 put_ring(table.store, ring)
             metadata = self._metadata(basis, written)
             done = self._pending.complete(table, metadata)
@@ -152,7 +152,7 @@ class StartedResize(ResumableWork):
         )
 
 
-def find_new_rings(
+def load_new_rings(
     state: TableState, changes: Mapping[str, RingChange]
 ) -> dict[str, HashingMetadata]:
     """Return the rings that partitions get, in the order of their paths.
@@ -194,7 +194,7 @@ def _load_steps(
     slices = {(each.partition_path, each.file_id): each for each in found}
     params = plan.strategy.strategy_params if plan.strategy is not None else {}
     columns = tuple(filter(None, params.get(SORT_COLUMNS, "").split(",")))
-    rings = find_new_rings(state, changes)
+    rings = load_new_rings(state, changes)
     steps = []
     for path, change in sorted(changes.items()):
         nodes = rings[path].nodes

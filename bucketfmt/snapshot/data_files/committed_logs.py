@@ -30,7 +30,7 @@ from bucketfmt.timeline.load import load_instant_content
 
 __all__ = [
     "find_missing_files",
-    "find_never_committed",
+    "load_never_committed",
     "without_never_committed",
     "without_uncommitted_logs",
 ]
@@ -59,8 +59,8 @@ def without_uncommitted_logs(snapshot: Snapshot, file_slice: FileSlice) -> FileS
 def without_never_committed(
     snapshot: Snapshot, operations: Sequence[CompactionOperation]
 ) -> list[CompactionOperation]:
-    """Return what is left to do of a compaction plan; see `find_never_committed`."""
-    gone = find_never_committed(snapshot, operations)
+    """Return what is left to do of a compaction plan; see `load_never_committed`."""
+    gone = load_never_committed(snapshot, operations)
 
     def is_left(operation: CompactionOperation, planned: str) -> bool:
         name = planned.rpartition("/")[2]  # plans of version 1 have paths
@@ -75,7 +75,7 @@ def without_never_committed(
     ]
 
 
-def find_never_committed(
+def load_never_committed(
     snapshot: Snapshot, operations: Iterable[CompactionOperation]
 ) -> frozenset[str]:
     """Return the log files of a compaction plan that are gone and that no completed instant wrote.

@@ -22,7 +22,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.late_commits import LateCommits
-from bucketfmt.timeline.load import find_unplanned, load_timeline
+from bucketfmt.timeline.load import load_timeline, load_unplanned
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.table_properties import change_properties, load_config
@@ -321,7 +321,7 @@ class LockedTable:
             ConflictError: the lock was lost.
             StorageError: the store failed.
         """
-        for path in find_unplanned(self.store, self.config, self.timeline):
+        for path in load_unplanned(self.store, self.config, self.timeline):
             self.check_held()
             self.store.delete(path)
             self._timeline = None

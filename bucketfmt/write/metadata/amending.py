@@ -24,7 +24,7 @@ from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
 
-__all__ = ["find_last_overtaking", "find_overruled"]
+__all__ = ["find_last_overtaking", "load_overruled"]
 
 _PARTITION_STATS = "partition_stats"
 
@@ -45,7 +45,7 @@ def find_last_overtaking(metadata: Timeline, time: str) -> str | None:
     return None if is_initial_instant(last.requested_time) else last.requested_time
 
 
-def find_overruled(
+def load_overruled(
     table: LockedTable, time: str, update: MetadataUpdate, *, is_blind: bool
 ) -> MetadataUpdate:
     """Return the records of a change that records of changes begun later overrule.

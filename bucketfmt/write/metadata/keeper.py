@@ -33,7 +33,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from bucketfmt.write.metadata.amending import find_last_overtaking, find_overruled
+from bucketfmt.write.metadata.amending import find_last_overtaking, load_overruled
 from bucketfmt.write.metadata.collect_update import UpdateCollector, find_partitions_to_list
 from bucketfmt.write.metadata.delta_commit import (
     is_in_base_files,
@@ -196,7 +196,7 @@ class MetadataKeeper:
         update = put_delta_commit(below, time, collect, pending)
         last = find_last_overtaking(below.timeline, time)
         if last is not None:
-            overruled = find_overruled(table, time, update, is_blind=change.is_blind)
+            overruled = load_overruled(table, time, update, is_blind=change.is_blind)
             if overruled:
                 amending = find_amending_instant(last)
                 put_delta_commit(below, amending, lambda: overruled, pending, time)

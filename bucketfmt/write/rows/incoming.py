@@ -121,7 +121,10 @@ def _column_of(name: str, values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise TypeError(f"column {name!r} has values of several types: {error}") from error
+        raise TypeError(
+            f"column {name!r} has values of several types, or a map: {error}. Give a pyarrow "
+            "Table, whose columns have types"
+        ) from error
     except (OverflowError, UnicodeEncodeError) as error:
         raise TypeError(f"column {name!r} has a value of no Arrow type: {error}") from error
 

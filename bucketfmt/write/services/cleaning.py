@@ -61,7 +61,7 @@ from bucketfmt.write.services.plan_clean import (
     parse_clean_plan,
     plan_clean,
 )
-from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, find_outdated_rings
+from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, load_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
 
@@ -122,7 +122,7 @@ class Cleaner:
         sizes = [self._owner.store.info(path) for path in found]
         there = [info for info in sizes if info is not None]
         earliest = earliest_retained(plan or (plans[-1] if plans else None))
-        rings, _ = find_outdated_rings(snapshot.state)
+        rings, _ = load_outdated_rings(snapshot.state)
         outdated: list[FileInfo | OutdatedRing] = [*there, *rings]
         outdated += find_outdated_directories(snapshot)
         outdated += self._find_left(snapshot.state, partitions)
@@ -152,7 +152,7 @@ class Cleaner:
         with owner.recovered() as table:
             snapshot = self._snapshot()
             plan = plan_now(snapshot)
-            rings, marked = find_outdated_rings(snapshot.state)
+            rings, marked = load_outdated_rings(snapshot.state)
             table.check_held()
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)

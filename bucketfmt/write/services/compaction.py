@@ -42,9 +42,9 @@ from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
 from bucketfmt.timeline.load import (
-    find_unplanned,
     load_compaction_plan,
     load_pending_clusterings,
+    load_unplanned,
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
@@ -105,7 +105,7 @@ class Compactor:
         state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
-        unplanned = find_unplanned(state.store, state.config, state.timeline)
+        unplanned = load_unplanned(state.store, state.config, state.timeline)
         found = self._find_pending(state.timeline.without(unplanned.values()))
         if found is None:
             plan = self._plan(snapshot, min_log_files, partitions)

@@ -22,10 +22,10 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import (
-    find_unplanned,
     load_compaction_plan,
     load_instant_content,
     load_requested_content,
+    load_unplanned,
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.result import CommitResult
@@ -223,7 +223,7 @@ class Maintenance:
         """
         if self._services.compact_after is None or state.config.table_type != "MERGE_ON_READ":
             return None
-        unplanned = find_unplanned(state.store, state.config, state.timeline).values()
+        unplanned = load_unplanned(state.store, state.config, state.timeline).values()
         compactions = state.timeline.pending.of("compaction").instants
         pending = [instant for instant in compactions if instant not in unplanned]
         if pending:

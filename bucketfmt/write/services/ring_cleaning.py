@@ -34,7 +34,7 @@ from bucketfmt.timeline.timeline import Instant
 __all__ = [
     "OutdatedRing",
     "delete_rings",
-    "find_outdated_rings",
+    "load_outdated_rings",
     "mark_rings_of",
     "plan_ring_clean",
 ]
@@ -75,7 +75,7 @@ def plan_ring_clean(
     return sorted({*outdated, *left}), sorted({*before[-1:], in_force} - {INIT_INSTANT})
 
 
-def find_outdated_rings(state: TableState) -> tuple[list[OutdatedRing], list[tuple[str, str]]]:
+def load_outdated_rings(state: TableState) -> tuple[list[OutdatedRing], list[tuple[str, str]]]:
     """Return the rings to delete, and the partitions and instants to mark as committed before.
 
     Partitions whose metadata are damaged are left alone. Reads only.
