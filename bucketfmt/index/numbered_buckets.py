@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bucketfmt.arguments import check_int, check_text
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.buckets.index_settings import (
     GROUP_BYTES,
     GROUP_BYTES_MAX,
@@ -151,12 +152,16 @@ class PartitionBucketIndex(NumberedBucketIndex):
         """Refuse versions before 9, and rules that are malformed.
 
         Raises:
-            ValueError: the version, or the number of a rule.
-            CorruptError, LimitError, UnsupportedError: a rule, as `num_buckets_of` says.
+            ValueError: the version, a malformed rule, or the number of a rule.
+            LimitError, UnsupportedError: a rule, as `num_buckets_of` says.
         """
         if table_version < 9:
             raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
-        for number in self.hashing_config.numbers():
+        try:
+            numbers = self.hashing_config.numbers()
+        except CorruptError as error:  # what a table states is damaged, and what is given is wrong
+            raise ValueError(f"rules={self.rules!r}: {error.message}") from None
+        for number in numbers:
             check_bucket_number("the number of a rule", number)
 
     @property

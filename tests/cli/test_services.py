@@ -131,6 +131,9 @@ class TestMigrate:
         fails(cli("migrate", table.uri), 64, "give --buckets N")
         fails(cli("migrate", table.uri, "--rule", "a,1"), 64, "give --buckets N")
         fails(cli("migrate", table.uri, "--ring", "2", "--buckets", "2"), 64, "neither --buckets")
+        fails(
+            cli("migrate", table.uri, "--buckets", "2", "--rule", "x"), 64, "is not 'regex,number'"
+        )
         fails(cli("migrate", table.uri, "--buckets", "8"), 3, "already: `bucketfmt rehash`")
         fails(cli("migrate", table.uri, "--keys", "named"), 64, "there is one encoding")
 

@@ -296,7 +296,7 @@ CREATED = {
         ValueError,
         "table version 9",
     ),
-    "bad rules": ({"index": bf.PartitionBucketIndex(4, "us")}, bf.CorruptError, "rule"),
+    "bad rules": ({"index": bf.PartitionBucketIndex(4, "us")}, ValueError, "rules="),
     "index": ({"index": bf.BloomIndex()}, ValueError, "with a bucket index"),
     "hash field": (
         {"index": bf.SimpleBucketIndex(4, ("name",))},
