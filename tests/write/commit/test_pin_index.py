@@ -25,6 +25,7 @@ from bucketfmt.testing.crashes import (
     strike_everywhere,
 )
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.write.commit.transaction import Transaction
 from tests.table.tables import forget_index, open_recorded, opened_files, state_buckets
 
 SCHEMA = pa.schema({"id": pa.string(), "p": pa.string(), "v": pa.int64()})
@@ -222,21 +223,30 @@ class TestPinIndex:
             bf.open(root, index=bf.BloomIndex()).pin_index()
         assert index_properties(root) == {}
 
-    def test_an_open_table_learns_of_it_when_it_writes(self, tmp_path: Path) -> None:
+    def test_an_open_table_learns_of_it_when_it_writes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         root = plain_table(tmp_path / "t", bf.SimpleBucketIndex(4), num_keys=0)
         stale = bf.open(root, index=bf.SimpleBucketIndex(8))
         assert stale.pin_index() is True
         other = bf.open(root, index=None)
         wrong = bf.open(root, index=bf.SimpleBucketIndex(8))
         assert other.index == bf.SimpleBucketIndex(8, ("id",))
-        forget_index(root)
-        bf.open(root, index=bf.SimpleBucketIndex(4)).pin_index()
+        some = rows(*[(f"key-{i:04d}", "d") for i in range(20)])
+        begin = other._transactions.begin
+
+        def begin_late(action: str) -> Transaction:
+            forget_index(root)
+            bf.open(root, index=bf.SimpleBucketIndex(4)).pin_index()
+            return begin(action)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(other._transactions, "begin", begin_late)
+            with pytest.raises(bf.ConflictError, match="write again"):
+                other.upsert(some, retries=0)
         for table in (stale, wrong):  # these still believe in 8
             with pytest.raises(ValueError, match="contradicts the table, which has"):
                 table.upsert(rows(("new", "d")))
-        some = rows(*[(f"key-{i:04d}", "d") for i in range(20)])
-        with pytest.raises(bf.ConflictError, match="write again"):
-            other.upsert(some, retries=0)
         other.upsert(some)
         assert other.index == bf.SimpleBucketIndex(4, ("id",))
         assert bf.open(root).check(depth="full").findings == ()
