@@ -127,9 +127,21 @@ def test_size_is_bounded() -> None:
         decode_properties(b"a=1\n", Limits(properties_bytes_max=3))
 
 
-@pytest.mark.parametrize("unit", [b"\\\n", b"x\\\n", b"a\n", b"\\\\", b"\\u0041", b" ", b"\\a"])
-def test_time_is_linear(unit: bytes) -> None:
-    decode_properties(unit * 100_000)
+@pytest.mark.parametrize(
+    ("unit", "key"),
+    [
+        (b"\\\n", None),
+        (b"x\\\n", "x" * 100_000),
+        (b"a\n", "a"),
+        (b"\\\\", "\\" * 100_000),
+        (b"\\u0041", "A" * 100_000),
+        (b" ", None),
+        (b"\\a", "a" * 100_000),
+    ],
+)
+def test_what_recurs_takes_linear_time(unit: bytes, key: str | None) -> None:
+    """Else it would not end."""
+    assert decode_properties(unit * 100_000) == ({} if key is None else {key: ""})
 
 
 @pytest.mark.parametrize(
