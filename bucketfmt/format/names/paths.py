@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from bucketfmt.errors import CorruptError, KeyEncodingError, UnsafePathError
+from bucketfmt.errors import CorruptError, KeyEncodingError, SchemaError, UnsafePathError
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -23,10 +23,12 @@ __all__ = [
     "check_relative_path",
     "escape_file_name",
     "escape_partition_value",
+    "find_nested",
     "format_partition_path",
     "format_temporary_name",
     "is_temporary_name",
     "join_path",
+    "nested_partition_error",
     "parse_partition_path",
     "unescape_partition_value",
 ]
@@ -174,6 +176,30 @@ def unescape_partition_value(text: str) -> str:
     Source: `PartitionPathEncodeUtils.unescapePathName`.
     """
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def find_nested(partition_paths: Collection[str]) -> tuple[str, str] | None:
+    """Return a partition that lies within the folder of another one, and that one; None for none.
+
+    Hudi does not look for partitions below one (`FSUtils.getAllPartitionPaths`): its reads that
+    list folders lose the rows of the inner one.
+    """
+    for path in partition_paths:
+        end = path.find("/")
+        while end >= 0:
+            if path[:end] in partition_paths:
+                return path, path[:end]
+            end = path.find("/", end + 1)
+    return None
+
+
+def nested_partition_error(inner: str, outer: str) -> SchemaError:
+    """Return the error for rows of two partitions of which one lies within the other."""
+    return SchemaError(
+        f"the partition {_shown(inner)} would lie within the partition {_shown(outer)}, where Hudi "
+        "does not look for it. Change the value, or create the table with "
+        "hoodie.datasource.write.partitionpath.urlencode=true"
+    )
 
 
 def ambiguous_partition_error(field: str, value: str, where: str = "") -> KeyEncodingError:

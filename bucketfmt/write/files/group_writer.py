@@ -15,6 +15,7 @@ from bucketfmt.choices import Codec
 from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
+from bucketfmt.format.names.paths import nested_partition_error
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -351,10 +352,35 @@ class GroupWriter:
 
     def _is_partition_known(self, partition_path: str) -> bool:
         """Whether the partition has its metadata file, by the listing or by this write."""
-        if partition_path in self._partitions:
+        if partition_path in self._partitions or self._is_partition(partition_path):
             return True
-        others = self._state.lister.other_files(partition_path)
-        return any(map(is_partition_metafile_name, others))
+        self._check_apart(partition_path)
+        return False
+
+    def _is_partition(self, path: str) -> bool:
+        return any(map(is_partition_metafile_name, self._state.lister.other_files(path)))
+
+    def _check_apart(self, new: str) -> None:
+        """Refuse a new partition that lies within another one, or has another one in its folder.
+
+        Values of several fields have no `/`, so that all partitions are equally deep.
+
+        Raises:
+            SchemaError: it does.
+            StorageError: the store failed.
+        """
+        if len(self._config.partition_fields) != 1:
+            return
+        parts = new.split("/")
+        for above in ("/".join(parts[:depth]) for depth in range(1, len(parts))):
+            if self._is_partition(above):
+                raise nested_partition_error(new, above)
+        if any(entry.is_dir for entry in self._state.store.list(new)):
+            below = next(
+                (p for p in self._state.lister.partitions if p.startswith(f"{new}/")), None
+            )
+            if below is not None:
+                raise nested_partition_error(below, new)
 
 
 def _log_name(plan: GroupWrite) -> LogFileName:

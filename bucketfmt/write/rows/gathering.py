@@ -11,6 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
+from bucketfmt.format.names.paths import find_nested, nested_partition_error
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.location.routes import Route
 from bucketfmt.rows.columns.column_types import find_wider_type
@@ -40,7 +41,7 @@ def gather_rows(
         workers: Threads to use.
 
     Raises:
-        SchemaError: a value has no place in the table.
+        SchemaError: a value has no place in the table, or a partition lies within another.
         KeyEncodingError: a key that is null or empty, that rows of other values would have too,
             or on which Hudi never returns.
         UnsafePathError: a partition value that would lead out of the table.
@@ -48,6 +49,9 @@ def gather_rows(
     for routed in map_in_order(partial(_route, basis), tables, workers):
         for route, own in routed:
             grouped.add(route, own)
+    nested = find_nested({route.partition_path for route in grouped.routes})
+    if nested is not None:
+        raise nested_partition_error(*nested)
 
 
 def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:

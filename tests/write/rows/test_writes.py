@@ -279,3 +279,31 @@ def test_without_meta_columns(tmp_path: Path, version: int) -> None:
         table.delete(filter=[("id", ">=", "key-000070")])
         model.delete(f"key-{number:06d}" for number in (20, 21, *range(70, 75)))
         assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("url_encoded", [False, True])
+def test_a_partition_within_another_is_refused(tmp_path: Path, url_encoded: bool) -> None:
+    """Hudi, where it lists folders, does not find it: its rows were lost there."""
+
+    def of(*values: str) -> pa.Table:
+        return pa.table({"id": [f"of {value}" for value in values], "c": values})
+
+    encoding = {"hoodie.datasource.write.partitionpath.urlencode": str(url_encoded).lower()}
+    table = bf.create(
+        tmp_path / "t",
+        schema=of("x"),
+        record_key="id",
+        partition_by="c",
+        index=bf.SimpleBucketIndex(1),
+        properties=encoding,
+    )
+    table.upsert(of("x", "a/b/c", "x-1", "xy"))
+    for inner in ("x/z", "a/b", "a", "n/m"):
+        given = of(inner) if inner != "n/m" else of("n", "n/m")
+        if url_encoded:
+            table.upsert(given)
+            continue
+        with pytest.raises(bf.SchemaError, match="would lie within the partition"):
+            table.upsert(given)
+    assert table.check(depth="full").status == "clean"
+    assert table.scan().count() == (9 if url_encoded else 4)
