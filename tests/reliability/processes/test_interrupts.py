@@ -46,6 +46,7 @@ def renewals() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "bucketfmt-renewal"]
 
 
+@pytest.mark.rotated(0, one_of=3)
 @pytest.mark.parametrize("lock", ["storage", "filesystem", "process"])
 @pytest.mark.parametrize(
     ("function", "module", "event"),
