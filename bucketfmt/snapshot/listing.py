@@ -17,7 +17,7 @@ from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 
-__all__ = ["FileLister", "StoreLister", "listed_file", "walk_folders"]
+__all__ = ["FileLister", "StoreLister", "is_partition", "listed_file", "walk_folders"]
 
 
 class FileLister(Protocol):
@@ -56,6 +56,15 @@ class FileLister(Protocol):
         Raises:
             StorageError: the store failed.
         """
+
+
+def is_partition(lister: FileLister, path: str) -> bool:
+    """Whether a folder has the metadata file of a partition.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    return any(map(is_partition_metafile_name, lister.other_files(path)))
 
 
 class StoreLister:

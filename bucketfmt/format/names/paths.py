@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bucketfmt.errors import CorruptError, KeyEncodingError, SchemaError, UnsafePathError
 from bucketfmt.format.names.layout import METADATA_FOLDER
@@ -29,6 +29,7 @@ __all__ = [
     "is_temporary_name",
     "join_path",
     "nested_partition_error",
+    "parent_paths",
     "parse_partition_path",
     "unescape_partition_value",
 ]
@@ -178,19 +179,24 @@ def unescape_partition_value(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def find_nested(partition_paths: Collection[str]) -> tuple[str, str] | None:
-    """Return a partition that lies within the folder of another one, and that one; None for none.
+def parent_paths(path: str) -> Iterator[str]:
+    """Yield the folders that a path lies in, the outermost first, without the root."""
+    end = path.find("/")
+    while end >= 0:
+        yield path[:end]
+        end = path.find("/", end + 1)
+
+
+def find_nested(partition_paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each partition that lies within the folder of another one, and that one.
 
     Hudi does not look for partitions below one (`FSUtils.getAllPartitionPaths`): its reads that
     list folders lose the rows of the inner one.
     """
     for path in partition_paths:
-        end = path.find("/")
-        while end >= 0:
-            if path[:end] in partition_paths:
-                return path, path[:end]
-            end = path.find("/", end + 1)
-    return None
+        for outer in parent_paths(path):
+            if outer in partition_paths:
+                yield path, outer
 
 
 def nested_partition_error(inner: str, outer: str) -> SchemaError:

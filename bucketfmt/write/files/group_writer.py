@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from bucketfmt.choices import Codec
 from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
-from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
-from bucketfmt.format.names.paths import nested_partition_error
+from bucketfmt.format.names.paths import nested_partition_error, parent_paths
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -39,6 +38,7 @@ from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.files.announcer import Announcer
@@ -352,13 +352,10 @@ class GroupWriter:
 
     def _is_partition_known(self, partition_path: str) -> bool:
         """Whether the partition has its metadata file, by the listing or by this write."""
-        if partition_path in self._partitions or self._is_partition(partition_path):
+        if partition_path in self._partitions or is_partition(self._state.lister, partition_path):
             return True
         self._check_apart(partition_path)
         return False
-
-    def _is_partition(self, path: str) -> bool:
-        return any(map(is_partition_metafile_name, self._state.lister.other_files(path)))
 
     def _check_apart(self, new: str) -> None:
         """Refuse a new partition that lies within another one, or has another one in its folder.
@@ -371,16 +368,14 @@ class GroupWriter:
         """
         if len(self._config.partition_fields) != 1:
             return
-        parts = new.split("/")
-        for above in ("/".join(parts[:depth]) for depth in range(1, len(parts))):
-            if self._is_partition(above):
-                raise nested_partition_error(new, above)
+        lister = self._state.lister
+        for outer in parent_paths(new):
+            if is_partition(lister, outer):
+                raise nested_partition_error(new, outer)
         if any(entry.is_dir for entry in self._state.store.list(new)):
-            below = next(
-                (p for p in self._state.lister.partitions if p.startswith(f"{new}/")), None
-            )
-            if below is not None:
-                raise nested_partition_error(below, new)
+            for inner in lister.partitions:
+                if inner.startswith(f"{new}/"):
+                    raise nested_partition_error(inner, new)
 
 
 def _log_name(plan: GroupWrite) -> LogFileName:

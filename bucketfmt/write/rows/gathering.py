@@ -19,6 +19,7 @@ from bucketfmt.rows.columns.exact_cast import cast_exactly
 from bucketfmt.rows.columns.hidden_nulls import fill_hidden_nulls
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
+from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.storage.streams import map_in_order
 from bucketfmt.table.keys import KeySet
 from bucketfmt.write.rows.basis import Basis
@@ -41,7 +42,7 @@ def gather_rows(
         workers: Threads to use.
 
     Raises:
-        SchemaError: a value has no place in the table, or a partition lies within another.
+        SchemaError: a value has no place in the table, or a new partition lies within another.
         KeyEncodingError: a key that is null or empty, that rows of other values would have too,
             or on which Hudi never returns.
         UnsafePathError: a partition value that would lead out of the table.
@@ -49,9 +50,10 @@ def gather_rows(
     for routed in map_in_order(partial(_route, basis), tables, workers):
         for route, own in routed:
             grouped.add(route, own)
-    nested = find_nested({route.partition_path for route in grouped.routes})
-    if nested is not None:
-        raise nested_partition_error(*nested)
+    lister = basis.snapshot.state.lister
+    for inner, outer in find_nested({route.partition_path for route in grouped.routes}):
+        if not (is_partition(lister, inner) and is_partition(lister, outer)):  # as Hudi made them
+            raise nested_partition_error(inner, outer)
 
 
 def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.write.files.group_writer import GroupWriter
+from bucketfmt.write.rows import gathering
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
@@ -307,3 +309,26 @@ def test_a_partition_within_another_is_refused(tmp_path: Path, url_encoded: bool
             table.upsert(given)
     assert table.check(depth="full").status == "clean"
     assert table.scan().count() == (9 if url_encoded else 4)
+
+
+def test_partitions_that_lie_within_one_another_already_are_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Hudi makes them. Rows of both, in one write, were refused."""
+    given = pa.table({"id": ["1", "2", "3"], "c": ["x", "x/z", "y"]})
+    table = bf.create(
+        tmp_path / "t",
+        schema=given,
+        record_key="id",
+        partition_by="c",
+        index=bf.SimpleBucketIndex(1),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(gathering, "find_nested", lambda _: ())
+        patch.setattr(GroupWriter, "_check_apart", lambda *_: None)
+        table.upsert(given)
+    again = bf.open(table.uri)
+    assert again.upsert(given).rows_updated == 3
+    assert again.scan().to_arrow().sort_by("id") == given
+    with pytest.raises(bf.SchemaError, match="'x/z/a' would lie within the partition 'x'"):
+        again.upsert(pa.table({"id": ["4"], "c": ["x/z/a"]}))
