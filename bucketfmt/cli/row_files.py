@@ -161,9 +161,10 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     floats = [name for name, kind in known.items() if pa.types.is_floating(kind)]
     counts: Counter[str] = Counter()
     quoted: set[str] = set()
-    num_lines = 0
-    for fields in _json_lines(text):
-        num_lines += 1
+    num_lines = longest = 0
+    for line in _lines(text):
+        fields = _JSON_ROW.decode(line)
+        num_lines, longest = num_lines + 1, max(longest, len(line))
         counts.update(fields.keys())
         quoted.update(name for name in floats if _is_quoted(fields.get(name)))
     given = {name: kind for name, kind in known.items() if counts[name]}
@@ -172,7 +173,6 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     if apart:
         text, values = _split(text, apart)
     parse = pyarrow.json.ParseOptions(explicit_schema=plain)
-    longest = max(map(len, text.splitlines()), default=0)
     read = pyarrow.json.ReadOptions(block_size=max(_JSON_BLOCK_BYTES, longest + 1))
     rows = pyarrow.json.read_json(pa.BufferReader(text), read, parse)
     for name, kind in apart.items():
@@ -186,8 +186,8 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
     return rows.select([name for name in rows.column_names if counts[name]]).to_reader()
 
 
-def _json_lines(text: bytes) -> Iterator[dict[str, msgspec.Raw]]:
-    return (_JSON_ROW.decode(line) for line in text.splitlines() if line.strip())
+def _lines(text: bytes) -> Iterator[bytes]:
+    return (line for line in text.splitlines() if line.strip())
 
 
 def _is_quoted(value: msgspec.Raw | None) -> bool:
@@ -199,7 +199,8 @@ def _split(text: bytes, apart: Iterable[str]) -> tuple[bytes, dict[str, list[Any
     """Return JSON lines without some fields, and the values of these."""
     values: dict[str, list[Any]] = {name: [] for name in apart}
     lines = []
-    for fields in _json_lines(text):
+    for line in _lines(text):
+        fields = _JSON_ROW.decode(line)
         for name, own in values.items():
             own.append(msgspec.json.decode(fields.pop(name, _NULL)))
         lines.append(msgspec.json.encode(fields))

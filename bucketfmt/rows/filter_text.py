@@ -29,7 +29,7 @@ Condition = tuple[str, str, Any]
 _ALTERNATIVES_MAX = 1_000
 _NESTING_MAX = 50
 _ORDERS = ("<", "<=", ">", ">=")
-_FRACTION = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,3})?")
 _OPERATOR = re.compile(
     r"\s*(==|!=|<>|<=|>=|=|<|>|(?:not\s+in|in|is\s+not\s+null|is\s+null)(?![\w]))", re.IGNORECASE
 )
@@ -107,7 +107,7 @@ class _Parser:
             return column, operator, [*values, None] if operator == "not in" else values
         operator = {"<>": "!=", "=": "=="}.get(operator, operator)
         given = self._value(_BARE)
-        if operator in _ORDERS and _is_exact(kind) and _FRACTION.fullmatch(given):
+        if operator in _ORDERS and _is_exact(kind) and _NUMBER.fullmatch(given):
             return column, operator, Decimal(given)
         value = _typed(given, column, kind)
         if value is None:

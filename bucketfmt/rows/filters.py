@@ -216,15 +216,20 @@ def _as_stored(values: Sequence[Any], kind: pa.DataType, part: Predicate) -> pa.
     for listed in of_types.values():
         given = pa.array(listed)
         _check_comparable(part, kind, given)
-        for some in (given, *(given[at : at + 1] for at in range(len(given)))):
-            try:
-                stored = some.cast(kind, safe=False)
-            except pa.ArrowInvalid:
-                continue  # one of them is no value of the column
-            found.append(stored.filter(pc.equal(stored, some)))
-            if some is given:
-                break
+        found += _cast_equal(given, kind)
     return pa.concat_arrays(found)
+
+
+def _cast_equal(given: pa.Array, kind: pa.DataType) -> list[pa.Array]:
+    """Return those values that a column of this type can have, in its type."""
+    try:
+        stored = given.cast(kind, safe=False)
+    except pa.ArrowInvalid:  # of one of them at least
+        if len(given) == 1:
+            return []
+        half = len(given) // 2
+        return [*_cast_equal(given[:half], kind), *_cast_equal(given[half:], kind)]
+    return [stored.filter(pc.equal(stored, given))]
 
 
 def _parse_predicate(part: Any) -> Predicate:

@@ -21,9 +21,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
 from bucketfmt.format.names.instants import State
-from bucketfmt.format.names.names import (
-    FileGroupId,
-)
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.timeline.plans import ClusteringPlan, RequestedReplaceMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import Index, as_bucket_index

@@ -418,13 +418,8 @@ class LockableTable:
     Safe to use from several threads, and in a forked child.
 
     Attributes:
-        access: What it takes to change the table; its parts are attributes too.
-        store: The table's files.
-        limits: Bounds on what is read.
-        locks: The table lock, the same kind for all writers.
-        clock: Gives instants.
-        heartbeats: Of the table.
-        machine: The machine that the writer runs on.
+        access: What it takes to change the table.
+        store, limits, locks, clock, heartbeats, machine: The parts of `access`.
         publish_hooks: Called before a change is published, in order.
         removal_hooks: Called before an instant leaves the timeline, in order.
         late_commits: Finds the late commits of the table.
