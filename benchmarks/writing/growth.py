@@ -50,8 +50,7 @@ _LISTINGS = (
     "passes over 2,000 instants."
 )
 _LOOKUP_LISTING = (
-    "A look-up lists the timeline once: nearly all that it grows by is the operating system "
-    "listing 6,000 files, and Python making their names."
+    "Where the timeline is on no disk of this machine, a look-up lists it once: 6,000 files."
 )
 _FILES = "Python opens each file alone; a look-up also decodes the statistics of its keys there."
 _FIELDS = "Columns are merged and encoded one after another, each by calls from Python."

@@ -69,7 +69,7 @@ class FolderStore:
         with self._below(path) as below:
             return [self._relative(entry) for entry in self.store.list(below)]
 
-    def list_names(self, path: str) -> builtins.list[str]:
+    def list_names(self, path: str) -> Sequence[str]:
         """See `Store.list_names`."""
         with self._below(path) as below:
             return self.store.list_names(below)

@@ -18,7 +18,6 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from operator import attrgetter
 
 import pyarrow as pa
@@ -35,6 +34,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import check_relative_path, format_temporary_name
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.folder_names import list_at_one_moment
 from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
 
@@ -107,24 +107,13 @@ class LocalStore:
         infos.sort(key=_PATH)
         return infos
 
-    def list_names(self, path: str) -> builtins.list[str]:
-        """Return the names of the files of one folder, as `Store.list_names` says."""
-        names, bound = [], self._limits.folder_entries_max
-        with (
-            _errors_folded(path),
-            suppress(FileNotFoundError, NotADirectoryError),
-            os.scandir(self._resolve(path)) as entries,
-        ):
-            for entry in islice(entries, bound):
-                is_dir = not entry.is_file(follow_symlinks=False) and (
-                    self._link_info(_below(path, entry.name)).is_dir
-                    if entry.is_symlink()
-                    else entry.is_dir(follow_symlinks=False)
-                )
-                if not is_dir:
-                    names.append(entry.name)
-            if next(entries, None) is not None:
-                self._limits.check("folder_entries_max", bound + 1)
+    def list_names(self, path: str) -> Sequence[str]:
+        """Return the names in one folder, as `Store.list_names` says."""
+        bound = self._limits.folder_entries_max
+        with _errors_folded(path):
+            names = list_at_one_moment(self._resolve(path), bound)
+            if len(names) > bound:
+                self._limits.check("folder_entries_max", len(names))
         return names
 
     def _scan(self, path: str) -> Iterator[tuple[os.DirEntry[str], FileInfo | None]]:

@@ -118,10 +118,11 @@ class Store(Protocol):
         """
         ...
 
-    def list_names(self, path: str) -> builtins.list[str]:
-        """Return the names of the entries of one folder that are not folders, in no order.
+    def list_names(self, path: str) -> Sequence[str]:
+        """Return the names in one folder, in no order; of folders, where it is quicker, too.
 
-        As `list`, but without sizes and times, which a disk is asked for file by file.
+        As `list`, but without sizes and times, which a disk is asked for file by file. A disk
+        returns what the folder held at one moment.
         """
         ...
 

@@ -127,7 +127,7 @@ class FaultyStore:
         """See `Store.list`."""
         return self._do("list", path, lambda: self._store.list(path))
 
-    def list_names(self, path: str) -> builtins.list[str]:
+    def list_names(self, path: str) -> Sequence[str]:
         """See `Store.list_names`. Counted as a `list`, which is the same request."""
         return self._do("list", path, lambda: self._store.list_names(path))
 

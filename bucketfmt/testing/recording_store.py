@@ -80,7 +80,7 @@ class RecordingStore:
         self.operations.append(Operation("list", path))
         return self._store.list(path)
 
-    def list_names(self, path: str) -> builtins.list[str]:
+    def list_names(self, path: str) -> Sequence[str]:
         """See `Store.list_names`. Recorded as a `list`, which is the same request."""
         self.operations.append(Operation("list", path))
         return self._store.list_names(path)

@@ -10,8 +10,7 @@ archived or rolled back an instant meanwhile: load the timeline again.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import timezone
 from typing import TypeVar
 
@@ -34,7 +33,8 @@ from bucketfmt.format.timeline.plans import (
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import new_mutex
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.folder_names import FEW_NAMES
+from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
 
@@ -57,9 +57,6 @@ _T = TypeVar("_T")
 
 _LISTINGS_MAX = 10
 _TIMELINES_KEPT = 4  # those of a table and of its metadata table, twice
-_FEW_NAMES = 300  # which a disk lists at one moment
-_TICK_S = 0.02  # of the clock of a file system, and more
-_LISTING_S = 10.0
 
 
 def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
@@ -95,49 +92,26 @@ def _list_timeline(store: Store, config: TableConfig, limits: Limits) -> Timelin
         if not timeline.has_legacy:
             return timeline
     zone = timezone.utc if config.timezone == "UTC" else None
-    entries = _list_at_one_moment(store, config.timeline_path, store.list)
-    files = ((entry.name, entry.modified) for entry in entries if not entry.is_dir)
+    infos = _list_with_times(store, config.timeline_path)
+    files = ((info.name, info.modified) for info in infos)
     return plan_timeline(files, config.timeline_layout, zone, limits)
 
 
-def _list_at_one_moment(
-    store: Store, path: str, list_folder: Callable[[str], Sequence[_T]], *, is_long: bool = False
-) -> Sequence[_T]:
-    """Return what a folder holds at one moment.
-
-    A disk lists a long folder in portions, and in an order of its own: a commit may come between
-    two portions and not be in the rest, and then a later commit that is. What counts is a listing
-    during which the time of the folder stayed, or one that is as the one before.
-
-    Args:
-        store: The table's files.
-        path: Of the folder.
-        list_folder: Lists it.
-        is_long: It had many names when it was listed last.
+def _list_with_times(store: Store, path: str) -> list[FileInfo]:
+    """Return the files that a folder holds at one moment, with their times.
 
     Raises:
         StorageError: the folder changes all the time, or the store failed.
     """
-    if not store.failures_are_final:
-        return list_folder(path)
-    listed = None if is_long else list_folder(path)
-    if listed is not None and len(listed) <= _FEW_NAMES:
-        return listed
-    deadline, pause_s = time.monotonic() + _LISTING_S, 0.0
-    while time.monotonic() < deadline:
-        clock, began = time.time(), store.info(path)
-        before, listed = listed, list_folder(path)
-        if listed == before:
-            return listed
-        changed = None if began is None else began.modified
-        if changed is not None and clock - changed > _TICK_S and store.info(path) == began:
-            return listed
-        time.sleep(pause_s)
-        pause_s = min(pause_s + 0.001, 0.05)
-    raise StorageError(
-        f"files came and went for {_LISTING_S:g} s each time the folder was listed; read again",
-        path=path,
-    )
+    infos = store.list(path)
+    if len(infos) <= FEW_NAMES or not store.failures_are_final:
+        return [info for info in infos if not info.is_dir]
+    for _ in range(_LISTINGS_MAX):
+        names = {*store.list_names(path)}
+        infos = [info for info in store.list(path) if info.name in names]
+        if len(infos) == len(names):
+            return [info for info in infos if not info.is_dir]
+    raise StorageError("files went each time the folder was listed; read again", path=path)
 
 
 class _KeptTimelines:
@@ -153,12 +127,8 @@ class _KeptTimelines:
     def plan(self, store: Store, config: TableConfig, limits: Limits) -> Timeline:
         """Return the timeline that the names in the folder make up, which are listed now."""
         key = store.uri, config.timeline_path, config.timeline_layout, limits
-        known = self._kept.get(key)
-        is_long = known is not None and len(known.listed) > _FEW_NAMES
-        names = _list_at_one_moment(store, config.timeline_path, store.list_names, is_long=is_long)
-        if known is None:
-            known = NamedTimeline((), Timeline((), config.timeline_layout))
-        now = known.planned_again(names, limits)
+        known = self._kept.get(key) or NamedTimeline((), Timeline((), config.timeline_layout))
+        now = known.planned_again(store.list_names(config.timeline_path), limits)
         with self._guard:
             self._kept.pop(key, None)
             while len(self._kept) >= _TIMELINES_KEPT:

@@ -341,6 +341,8 @@ class NamedTimeline(NamedTuple):
         Raises:
             LimitError: there are more instants than `limits.timeline_instants_max`.
         """
+        if names is self.listed:
+            return self
         # A folder is mostly listed in the order of before: that is quicker than to look names up.
         start = count_shared(self.listed, names)
         before, now = self.listed[start:], names[start:]

@@ -35,7 +35,6 @@ from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import (
-    _list_at_one_moment,
     load_clustering_plan,
     load_commit_metadata,
     load_instant_content,
@@ -594,54 +593,28 @@ def test_what_an_archival_deletes_meanwhile_does_not_look_pending(version: int) 
     assert bf.Table(store, config, DEFAULT_LIMITS, None).scan().count() == 3
 
 
-class TornStore(LocalStore):
-    """A disk that lists a folder in two portions, while files come."""
+class FadingStore(LocalStore):
+    """A disk on which a file goes before a folder is listed with times, as often as told."""
 
-    def __init__(self, root: str) -> None:
-        super().__init__(root)
-        self.coming: list[list[str]] = []
-        self.listings = 0
+    going: int = 1
 
-    def list_names(self, path: str) -> list[str]:
-        self.listings += 1
-        first = [name for name in super().list_names(path) if name < "b"]
-        if self.coming:
-            for name in self.coming.pop(0):
-                self.put_if_absent(f"{path}/{name}", b"")
-        return [*first, *(name for name in super().list_names(path) if name >= "b")]
+    def list(self, path: str) -> list[FileInfo]:
+        if self.going:
+            self.going -= 1
+            self.delete(super().list(path)[0].path)
+        return super().list(path)
 
 
-@pytest.mark.parametrize("is_long", [True, False])
-def test_a_long_folder_is_listed_at_one_moment(tmp_path: Path, is_long: bool) -> None:
+def test_a_timeline_with_times_is_listed_at_one_moment(tmp_path: Path) -> None:
     """A reader saw a later commit, and not an earlier one that came into a portion it had read."""
-    store = TornStore(str(tmp_path))
-    before = [f"{letter}{number:03}" for letter in "ac" for number in range(150)] + ["x"]
-    for name in before:
-        store.put_if_absent(f"t/{name}", b"")
-    os.utime(tmp_path / "t", (0, 0))
-    store.coming = [["a999", "c999"], ["a998", "c998"]]
-    names = _list_at_one_moment(store, "t", store.list_names, is_long=is_long)
-    assert sorted(names) == sorted([*before, "a998", "a999", "c998", "c999"])
-    store.listings = 0
-    os.utime(tmp_path / "t", (0, 0))
-    assert len(_list_at_one_moment(store, "t", store.list_names, is_long=is_long)) == 305
-    assert store.listings == (1 if is_long else 2)
-
-
-def test_a_short_folder_is_listed_once(tmp_path: Path) -> None:
-    store = TornStore(str(tmp_path))
-    store.put_if_absent("t/a", b"")
-    assert _list_at_one_moment(store, "t", store.list_names) == ["a"]
-    assert store.listings == 1
-
-
-def test_a_folder_that_never_stays_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = TornStore(str(tmp_path))
-    for number in range(301):
-        store.put_if_absent(f"t/a{number}", b"")
-    store.coming = [[f"a-{number}"] for number in range(10_000)]
-    monkeypatch.setattr("bucketfmt.timeline.load._LISTING_S", 0.1)
+    store = FadingStore(str(tmp_path))
+    (tmp_path / ".hoodie").mkdir()
+    times = [f"{number:017}" for number in range(320)]
+    for time in times:
+        (tmp_path / ".hoodie" / f"{time}.commit").touch()
+    store.going = 2  # the first, and one after the names were listed
+    timeline = load_timeline(store, config_of(1))
+    assert [each.requested_time for each in timeline.instants] == times[2:]
+    store.going = 100
     with pytest.raises(StorageError, match="read again"):
-        _list_at_one_moment(store, "t", store.list_names)
+        load_timeline(store, config_of(1))

@@ -241,7 +241,8 @@ class Cleaner:
             return []
         before = self._owner.machine.now() - _LEFT_AFTER_S
         found = [info for info in map(store.info, paths) if info is not None]
-        return [info for info in found if info.modified is not None and info.modified < before]
+        files = [info for info in found if not info.is_dir]
+        return [info for info in files if info.modified is not None and info.modified < before]
 
     # -- execute
 
