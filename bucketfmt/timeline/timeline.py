@@ -76,7 +76,7 @@ class Instant:
 class Timeline:
     """Instants in the order of (requested time, action, state), one per action.
 
-    A filter such as `completed` or `visible` is again a Timeline. Hudi asks each question of a
+    A filter such as `completed` or `writes` is again a Timeline. Hudi asks each question of a
     particular timeline, and the answers differ: "before the timeline starts" depends on the
     instants in it. Each method says for which timeline it is.
 
@@ -109,21 +109,6 @@ class Timeline:
     def writes(self) -> Timeline:
         """Only what adds data files: `commits` and compactions (`getWriteTimeline`)."""
         return self._of(_WRITE_ACTIONS)
-
-    @cached_property
-    def visible(self) -> Timeline:
-        """What decides which file slices are committed: `writes`, completed or compactions.
-
-        A pending compaction is included, since the file slice that it opened takes log files
-        already.
-        """
-        return self._with(
-            [
-                each
-                for each in self.writes.instants
-                if each.state is _COMPLETED or each.action == "compaction"
-            ]
-        )
 
     def of(self, *actions: str) -> Timeline:
         """Return only the instants of these actions, spelled as their files spell them."""
@@ -169,7 +154,7 @@ class Timeline:
         """Return whether this time is before the first instant that is not a savepoint's.
 
         Archival leaves savepointed commits in the timeline, so these commits do not tell where
-        archival stopped. `writes` and `visible` hold no savepoints, so there the rule has no
+        archival stopped. `writes` holds no savepoints, so there the rule has no
         effect, as in Hudi.
         """
         return self._start is not None and time < self._start
@@ -177,8 +162,6 @@ class Timeline:
     def contains_or_before_start(self, time: str) -> bool:
         """Return whether an instant has this time, or an instant of this time is archived.
 
-        Used on `visible` for the base instant of a file slice: True means that the slice is
-        committed.
         Source: `containsOrBeforeTimelineStarts`.
         """
         return self.contains(time) or self.is_before_start(time)
@@ -203,16 +186,11 @@ class Timeline:
         """Return whether a write requested at this time is under way. For the whole timeline."""
         return self.writes.contains(time) and not self.is_completed(time)
 
-    def completion_time(self, time: str, base_instant: str | None = None) -> str | None:
+    def completion_time(self, time: str) -> str | None:
         """Return when the instant requested at `time` became visible. For the whole timeline.
 
         None means that the instant is pending, or is archived and not in `history`
         (`needs_history`). In layout 1 an archived instant completed when it was requested.
-
-        Args:
-            time: A requested time.
-            base_instant: The base instant to compare the result with. Completion times of another
-                length are not dates, and then `time` itself is returned.
 
         Source: `CompletionTimeQueryViewV1/V2.getCompletionTime`.
         """
@@ -220,8 +198,6 @@ class Timeline:
             return time
         found = self._completion_times.get(time)
         if found is None and self.layout == 1 and self.writes.is_before_start(time):
-            found = time
-        if found is not None and base_instant is not None and len(found) != len(base_instant):
             return time
         return found
 

@@ -138,7 +138,7 @@ class TestGoldenTables:
             ("20261121044225169", "clean"),
             ("20261121044225463", "commit"),
         ]
-        assert timeline.visible.first.requested_time == "20261121044224076"
+        assert timeline.writes.first.requested_time == "20261121044224076"
         clean = load_instant_content(store, config, timeline.instants[0])
         assert isinstance(clean, CleanMetadata)
         assert clean.total_files_deleted > 0
@@ -193,7 +193,7 @@ class TestGoldenTables:
         (write,) = timeline.pending.instants
         assert (write.action, write.state) == ("deltacommit", State.INFLIGHT)
         assert timeline.is_pending(write.requested_time)
-        assert not timeline.visible.contains_or_before_start(write.requested_time)
+        assert not timeline.writes.completed.contains_or_before_start(write.requested_time)
         assert not timeline.is_block_committed(write.requested_time)
 
     @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
