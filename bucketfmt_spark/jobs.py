@@ -36,6 +36,8 @@ from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import map_batches
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import open_table
+from bucketfmt_spark.engine.resolver import named_as
+from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.lookups import lookup
 from bucketfmt_spark.reading import read
 from bucketfmt_spark.table_services.buckets import migrate, rehash, rescale, resize
@@ -230,14 +232,22 @@ def _upsert(spark: SparkSession, given: argparse.Namespace) -> Any:
     rows = _load(spark, given.source, given.format, _pairs(given.option))
     table = _opened(spark, given)
     if given.dry_run:
-        return _plan(rows, table)
+        return _plan(rows, table, given)
     options: bf.WriteArguments = {"evolve": given.evolve, "missing": given.missing}
     options |= _given(given, "codec", "idempotency_key")
     return write(rows, table, given.operation, num_tasks=given.num_tasks, **options)
 
 
-def _plan(rows: DataFrame, table: bf.Table) -> dict[str, int]:
-    """Return where rows would go. One job."""
+def _plan(rows: DataFrame, table: bf.Table, given: argparse.Namespace) -> dict[str, int]:
+    """Return where rows would go. One job.
+
+    Raises:
+        SchemaError: the rows do not fit the table, so that they would be refused.
+    """
+    rows = named_as(rows, table.schema.names)
+    if given.operation != "delete":
+        columns = arrow_of(rows.schema)
+        table.preview_schema_changes(columns, evolve=given.evolve, missing=given.missing)
     pinned = table.pinned()
 
     def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,8 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.bucket_writer import FileFormats
-from bucketfmt.write.rows.incoming import DataLike
+from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
+from bucketfmt.write.rows.schema_change import GivenColumns, plan_columns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.rows.writer import TableWriter
@@ -286,6 +287,27 @@ class WritableTable(ReadableTable):
             raise ValueError("paths is empty: name the partitions to drop")
         return self._writer.delete_partitions(paths, _options(options))
 
+    def preview_schema_changes(
+        self, schema: pa.Schema, *, evolve: bool = False, missing: Missing = "error"
+    ) -> tuple[str, ...]:
+        """Return what a write of rows with these columns would change about the table's columns.
+
+        The texts are those of `CommitResult.schema_changes`. Nothing is written.
+
+        Args:
+            schema: The columns of the rows.
+            evolve: As of `WriteArguments`.
+            missing: As of `WriteArguments`.
+
+        Raises:
+            SchemaError: rows of these columns would be refused.
+            UnsupportedError: a new column has a type that a table cannot hold.
+        """
+        check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
+        options = WriteOptions(evolve=evolve, missing=missing)  # which checks them
+        given = GivenColumns(written_columns(schema), options.evolve, options.missing)
+        return plan_columns(self.schema, given, self.config).changes
+
     def start_write(
         self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]
     ) -> StartedWrite:
@@ -316,7 +338,7 @@ class WritableTable(ReadableTable):
             raise ValueError(f"there is no operation {operation!r}; the operations are {known}")
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
         started = WriteOperation(operation)
-        incoming = None if started.takes_keys else schema
+        incoming = None if started.takes_keys else without_index(schema)
         return self._writer.start(started, incoming, _options(options))
 
     def resume_write(self, task: WriteTask, **options: Unpack[WriteArguments]) -> StartedWrite:

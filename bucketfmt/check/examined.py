@@ -156,7 +156,8 @@ class ExaminedLister:
 
     def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
         files = self._keep(folder, entries).files
-        if any(is_partition_metafile_name(entry.name) for entry in entries):
+        names = (entry.name for entry in entries if not entry.is_dir)
+        if any(map(is_partition_metafile_name, names)):
             return True
         if files:
             every = [file.path for group in files.values() for file in group]

@@ -78,11 +78,23 @@ def open_row_files(
         yield from _read(files[0], first)
         for file in files[1:]:
             reader = _open(file, file_format, schema, alike)
-            if not reader.schema.equals(first.schema):
-                raise bucketfmt.SchemaError(f"{file} has other columns than {files[0]}")
-            yield from _read(file, reader)
+            if different := _find_different(reader.schema, first.schema):
+                raise bucketfmt.SchemaError(
+                    f"{file} has other columns than {files[0]}: {different}; give files of the "
+                    "same columns, or each to a write of its own"
+                )
+            yield from (batch.select(first.schema.names) for batch in _read(file, reader))
 
     return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def _find_different(given: pa.Schema, wanted: pa.Schema) -> str | None:
+    """Return the name and type of a column that one has and the other has not, in any order."""
+    mine, others = ([(field.name, str(field.type)) for field in each] for each in (given, wanted))
+    unlike = {*mine} ^ {*others}
+    return next(
+        (f"{name} ({kind})" for name, kind in (*mine, *others) if (name, kind) in unlike), None
+    )
 
 
 def _open(

@@ -84,7 +84,8 @@ class StoreLister:
         found: list[str] = []
 
         def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
-            if not any(is_partition_metafile_name(entry.name) for entry in entries):
+            names = (entry.name for entry in entries if not entry.is_dir)
+            if not any(map(is_partition_metafile_name, names)):
                 return entries
             found.append(folder)
             self._keep(folder, entries)

@@ -23,6 +23,7 @@ from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.timeline import COMMIT_ACTIONS
 
 __all__ = ["Inspect"]
 
@@ -126,7 +127,8 @@ class Inspect:
             ]
         rows = []
         for instant in instants:
-            record = records.get(instant.requested_time) if instant.is_completed else None
+            is_commit = instant.is_completed and instant.action in COMMIT_ACTIONS
+            record = records.get(instant.requested_time) if is_commit else None  # no savepoint's
             rows.append(
                 {
                     "requested_time": instant.requested_time,

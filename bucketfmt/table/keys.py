@@ -70,14 +70,15 @@ def read_keys(
     field. Tuples have the values of all key fields, and may have those of the partition fields
     after them.
 
-    Keys of rows are `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
-    `partition_path`) if the rows have these columns. Otherwise the keys are made of the table's key
-    and partition fields, by equal values in the table's types (`rows.columns.exact_cast`).
+    Keys of rows are `_hoodie_record_key` and `_hoodie_partition_path` if the rows have these
+    columns, or `record_key` and `partition_path`, as `locate` names them, if the table has no such
+    columns of its own. Otherwise the keys are made of the table's key and partition fields, by
+    equal values in the table's types (`rows.columns.exact_cast`).
 
     Args:
         keys: The argument of the caller.
         config: The properties of the table.
-        find_schema: Called where keys or partition paths are made of fields.
+        find_schema: Called where keys or partition paths are made of fields, or have short names.
         find_encoding: Called where keys are made of fields and the table's version leaves their
             form open; without it such rows are refused.
 
@@ -263,9 +264,9 @@ def _keys_of_rows(
     find_schema: FindSchema,
     find_encoding: FindEncoding | None,
 ) -> pa.ChunkedArray:
-    for name in (RECORD_KEY, "record_key"):
-        if name in rows.schema.names and name not in config.record_key_fields:
-            return _text_column(rows.column(name), "a record key")
+    stored = _find_stored(rows, RECORD_KEY, "record_key", find_schema)
+    if stored is not None:
+        return _text_column(stored, "a record key")
     fields = config.record_key_fields
     if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
@@ -279,14 +280,29 @@ def _keys_of_rows(
     return record_keys(cast_key_fields(rows, fields, find_schema()), config, encoding)
 
 
+def _find_stored(
+    rows: pa.Table, name: str, short_name: str, find_schema: FindSchema
+) -> pa.ChunkedArray | None:
+    """Return the column that Hudi stores by a name, or results of `locate` by a short one.
+
+    A column of the table that has the short name is the user's, and means something else.
+    """
+    names = rows.schema.names
+    if name in names:
+        return rows.column(name)
+    if short_name in names and short_name not in find_schema().names:
+        return rows.column(short_name)
+    return None
+
+
 def _partitions_of_rows(
     rows: pa.Table, config: TableConfig, find_schema: FindSchema
 ) -> pa.ChunkedArray | None:
     if not config.partition_fields:
         return _no_partition(config, rows.num_rows)
-    for name in (PARTITION_PATH, "partition_path"):
-        if name in rows.schema.names and name not in config.partition_fields:
-            return _text_column(rows.column(name), "a partition path")
+    stored = _find_stored(rows, PARTITION_PATH, "partition_path", find_schema)
+    if stored is not None:
+        return _text_column(stored, "a partition path")
     if not config.partition_path_holds_values:
         return None
     if any(find_column(rows, field) is None for field in config.partition_fields):

@@ -278,8 +278,28 @@ class TestUpsert:
         assert commits(table) == 2
         other = tmp_path / "other.csv"
         other.write_text("id,city,ts,fare,more\nt6,sf,1,1,1\n")
-        fails(cli("upsert", table, paths[0], other), 2, "has other columns than")
+        told = f"{other} has other columns than {paths[0]}: more (int64); give files"
+        fails(cli("upsert", table, paths[0], other), 2, told)
         assert commits(table) == 2
+        other.write_text("city,fare,ts,id\nsf,6,1,t6\n")
+        assert cli("upsert", table, paths[0], other).code == 0, "the order is of no account"
+        assert read(table)[-1]["id"] == "t6"
+        assert read(table)[-1]["fare"] == 6
+
+    def test_a_dry_run_is_refused_as_the_write(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        more, less = tmp_path / "more.csv", tmp_path / "less.csv"
+        more.write_text("id,city,ts,fare,tip\nt6,sf,1,1,1\n")
+        less.write_text("id,city,ts\nt6,sf,1\n")
+        for path, told, consent in (
+            (more, "lacks columns that the rows have: tip", ["--evolve"]),
+            (less, "the rows lack the columns fare", ["--missing", "null"]),
+        ):
+            for options in ([], ["--dry-run"]):
+                fails(cli("upsert", table, path, *options), 2, told)
+            assert cli("upsert", table, path, *consent, "--dry-run").code == 0
+        run = cli("upsert", table, more, "--evolve", "--dry-run", "--output", "json")
+        assert json.loads(run.out)["columns"] == "tip: added, int64"
+        assert commits(table) == 1
 
     def test_text_is_read_by_the_types_of_the_table(
         self, cli: Cli, table: Path, tmp_path: Path
@@ -365,16 +385,16 @@ class TestUpsert:
         path = tmp_path / "rows.csv"
         path.write_text("id,city,ts,fare,note\nt1,sf,2,1,x\nt2,ny,2,1,x\nt8,la,2,1,x\n")
         before = sorted(table.rglob("*"))
-        run = cli("upsert", table, path, "--dry-run", "--output", "json")
+        run = cli("upsert", table, path, "--dry-run", "--evolve", "--output", "json")
         assert (run.code, run.err) == (0, "")
         assert run.json == {
             "rows_to_write": 3,
             "partitions": 3,
             "buckets": 3,
             "of_these_new": 1,
-            "new_columns": "note",
+            "columns": "note: added, string",
         }
-        shown = cli("upsert", table, path, "--dry-run").out
+        shown = cli("upsert", table, path, "--dry-run", "--evolve").out
         assert "nothing was written (--dry-run)" in shown
         assert sorted(table.rglob("*")) == before
 

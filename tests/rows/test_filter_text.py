@@ -52,6 +52,10 @@ ONE = [
     ("ok = true", ("ok", "==", True)),
     ("`or` = 3", ("or", "==", 3)),
     ('"two words" = 3', ("two words", "==", 3)),
+    ("city = 'and'", ("city", "==", "and")),
+    ("city = order", ("city", "==", "order")),
+    ("city = ' '", ("city", "==", " ")),
+    ("city in ( sf , b c )", ("city", "in", ["sf", "b c"])),
 ]
 
 
@@ -90,6 +94,13 @@ def test_several_texts() -> None:
         ("qty ~ 3", "needs an operator after qty"),
         ("many words", "needs a comparison"),
         ("qty =", "needs a value, at its end"),
+        ("city != ", "needs a value, at its end"),
+        ("city !=\n", "needs a value, at its end"),
+        ("(city != )", "needs a value, at '\\)'"),
+        ("city = and qty = 1", "needs a value, at 'and qty = 1'"),
+        ("city > OR qty = 1", "needs a value, at 'OR qty = 1'"),
+        ("city in ('sf', )", "needs a value, at '\\)'"),
+        ("city in (,)", "needs a value, at ',\\)'"),
         ("qty = many", "the filter compares qty, which is int32"),
         ("qty = 3.5", "the filter compares qty, which is int32"),
         ("qty = true", "the filter compares qty, which is int32, with true"),

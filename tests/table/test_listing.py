@@ -41,6 +41,13 @@ def test_a_folder_with_a_partition_metafile_is_a_partition() -> None:
     assert StoreLister(MemoryStore({METAFILE: b"", f"b/{METAFILE}": b""})).partitions == ("",)
 
 
+def test_a_partition_that_is_called_as_a_metafile_hides_no_other() -> None:
+    names = [f"{METAFILE}/{METAFILE}", f"a/{METAFILE}", f"{METAFILE}_2/b/{METAFILE}"]
+    lister = StoreLister(MemoryStore(dict.fromkeys(names, b"")))
+    assert lister.partitions == (METAFILE, f"{METAFILE}_2/b", "a")
+    assert lister.other_files("") == []
+
+
 def test_files_of_a_partition_are_its_data_files_by_file_id_and_the_names_of_others() -> None:
     names = [METAFILE, BASE, LOG, CDC, "20240101000000000.commit", "folder/x"]
     store = MemoryStore({f"p/{name}": name.encode() for name in names})

@@ -232,3 +232,52 @@ def test_rows_of_dicts_with_values_of_pandas(tmp_path: Path) -> None:
         table.upsert([{"id": "d", "at": pd.Timestamp("2024-01-01 00:00:00.000000001")}])
     with pytest.raises(TypeError, match="schema is a pyarrow Schema"):
         bf.create(tmp_path / "u", schema=pd.DataFrame, record_key="id")  # type: ignore[arg-type]
+
+
+def test_an_index_that_nobody_named_is_no_column(tmp_path: Path) -> None:
+    """A filtered DataFrame has one: the rows were refused, or got a column of row numbers."""
+    frame = pd.DataFrame({"id": ["a", "b"], "qty": [1, 2]})
+    some = frame[frame.qty > 1]
+    table = bf.create(tmp_path / "t", schema=some, record_key="id")
+    assert table.schema.names == ["id", "qty"]
+    table.upsert(frame)
+    table.upsert(some.assign(qty=3), evolve=True)
+    table.upsert(pa.Table.from_pandas(some.assign(qty=3)))
+    assert table.preview_schema_changes(pa.Schema.from_pandas(some)) == ()
+    with table.start_write("upsert", pa.Schema.from_pandas(some)) as started:
+        started.publish(list(started.task.write(pa.Table.from_pandas(some), "0-0-0")))
+    assert sorted(table.to_arrow().to_pylist(), key=str) == frame.to_dict("records")
+    table.upsert(frame.set_index("id"))
+    with pytest.raises(bf.SchemaError, match="lacks columns that the rows have: __index"):
+        table.upsert(pa.table({"id": ["a"], "qty": [1], "__index_level_0__": [1]}))
+    odd = pa.table({"id": ["c"], "qty": [3]}).replace_schema_metadata({"pandas": "no JSON"})
+    table.upsert(odd)
+    assert table.scan().count() == 3
+
+
+def test_what_a_write_would_change_of_the_columns(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("qty", pa.int32())])
+    table = bf.create(tmp_path / "t", schema=schema, record_key="id")
+    wide = pa.schema([("id", pa.string()), ("qty", pa.int64()), ("tip", pa.float64())])
+    told = table.preview_schema_changes(wide, evolve=True)
+    assert told == ("qty: int32 became int64", "tip: added, double")
+    assert table.upsert(wide.empty_table(), evolve=True).schema_changes == told
+    assert table.preview_schema_changes(wide) == ()
+    with pytest.raises(bf.SchemaError, match="the rows lack the columns qty, tip"):
+        table.preview_schema_changes(wide.remove(2).remove(1))
+    assert table.preview_schema_changes(wide.remove(2), missing="null") == ()
+    with pytest.raises(ValueError, match="missing"):
+        table.preview_schema_changes(wide, missing="nil")  # type: ignore[arg-type]
+
+
+def test_history_tells_the_files_of_a_commit_once(tmp_path: Path) -> None:
+    """A savepoint has the time of its commit."""
+    rows = pa.table({"id": ["a"], "qty": [1]})
+    table = bf.create(tmp_path / "t", schema=rows, record_key="id")
+    table.upsert(rows)
+    table.savepoint()
+    told = table.history().select(["action", "operation_type", "files"]).to_pylist()
+    assert told == [
+        {"action": "commit", "operation_type": "UPSERT", "files": 1},
+        {"action": "savepoint", "operation_type": None, "files": None},
+    ]

@@ -145,7 +145,7 @@ def upsert(
     )
     if dry_run:
         _check_writable(opened)
-        print_plan(_plan(opened, files, format_), output)
+        print_plan(_plan(opened, files, format_, evolve, missing), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
     options["evolve"], options["missing"] = evolve, missing
@@ -303,25 +303,31 @@ def print_outcome(
         console().print("nothing was done (--dry-run)", style="dim")
 
 
-def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) -> dict[str, Any]:
+def _plan(
+    table: bucketfmt.Table,
+    files: Sequence[Path],
+    format_: FileFormat,
+    evolve: bool,
+    missing: Missing,
+) -> dict[str, Any]:
     config = table.config
     wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
-    reader = open_row_files(files, format_, table.schema)
+    rows = open_row_files(files, format_, table.schema)
+    changes = table.preview_schema_changes(rows.schema, evolve=evolve, missing=missing)
     count, groups = 0, []
-    for batch in reader:
+    for batch in rows:
         located = table.locate(pa.Table.from_batches([batch]).select(wanted))
         count += located.num_rows
         groups.append(located.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([]))
     found = pa.concat_tables(groups) if groups else None
     if found is not None:
         found = found.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([])
-    new = [name for name in reader.schema.names if name not in table.schema.names]
     return {
         "rows to write": count,
         "partitions": 0 if found is None else len(pc.unique(found["partition_path"])),
         "buckets": 0 if found is None else found.num_rows,
         "of these new": 0 if found is None else found["file_id"].null_count,
-        "new columns": ", ".join(new) or "none",
+        "columns": "; ".join(changes) or "as they are",
     }
 
 

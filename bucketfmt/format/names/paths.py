@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
 from bucketfmt.errors import CorruptError, KeyEncodingError, SchemaError, UnsafePathError
-from bucketfmt.format.names.layout import METADATA_FOLDER
+from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -44,6 +44,7 @@ FORMER_DEFAULT_PARTITION = "default"
 _is_plain = re.compile(
     r"\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*(?:/\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*)*"
 ).fullmatch
+_ESCAPE = ", or have values escaped (hoodie.datasource.write.partitionpath.urlencode)"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
@@ -79,20 +80,22 @@ def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
 def check_partition_path(text: str) -> str:
     """Check and return a partition path that a writer made of values.
 
-    Refused are the paths that `check_relative_path` refuses, and the folders of Hudi's own files,
-    which readers skip.
+    Refused are the paths that `check_relative_path` refuses, and names of Hudi's own: the folder of
+    its files, which readers skip, and the file that makes the folder it is in a partition.
 
     Raises:
         UnsafePathError: the path is one of these.
         LimitError: the path is too long.
     """
-    reason = _find_danger(text, DEFAULT_LIMITS)
-    if METADATA_FOLDER in text.split("/"):
-        reason = "that is where Hudi keeps files of its own"
+    reason, way_out = _find_danger(text, DEFAULT_LIMITS), _ESCAPE
+    components = text.split("/")
+    if METADATA_FOLDER in components:
+        reason, way_out = "that is where Hudi keeps files of its own", ""
+    elif any(map(is_partition_metafile_name, components)):
+        reason, way_out = "Hudi has a file of its own by that name in each partition", ""
     if reason is not None:
         raise UnsafePathError(
-            f"the partition path {_shown(text)} is refused: {reason}; change the value, or have "
-            "values escaped (hoodie.datasource.write.partitionpath.urlencode)"
+            f"the partition path {_shown(text)} is refused: {reason}; change the value{way_out}"
         )
     return text
 

@@ -31,7 +31,7 @@ from bucketfmt.write.rows.schema_change import (
     GivenColumns,
     SchemaChange,
     find_rescaled,
-    plan_schema,
+    plan_columns,
 )
 
 __all__ = ["Basis", "check_operations_are_not_kept"]
@@ -159,8 +159,7 @@ class Basis:
         config = self._config
         if known is None:
             return SchemaChange(stored_columns(incoming.schema, config.table_version))
-        own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
-        return plan_schema(known, incoming, own, config.table_version)
+        return plan_columns(known, incoming, config)
 
     def _stated(self, text: str | None) -> TableSchema | None:
         if text is None and not self.snapshot.commits:

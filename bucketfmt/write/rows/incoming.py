@@ -5,7 +5,9 @@ Reads the caller's stream, nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +16,20 @@ from bucketfmt.arguments import find_repeated
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 
-__all__ = ["DataLike", "IncomingRows", "open_rows", "open_schema"]
+__all__ = [
+    "DataLike",
+    "IncomingRows",
+    "open_rows",
+    "open_schema",
+    "without_index",
+    "written_columns",
+]
 
 DataLike = Any
 """A pyarrow Table, RecordBatch or RecordBatchReader, anything with an Arrow C stream, or a list of
 dicts."""
 
+_UNNAMED = re.compile(r"__index_level_\d+__")
 _CHUNK_BYTES = 8 << 20  # of rows to work on at a time; each thread has some
 
 
@@ -27,7 +37,7 @@ class IncomingRows:
     """Rows that come once, in batches.
 
     Attributes:
-        schema: Their columns, Hudi's own left out.
+        schema: Their columns, without Hudi's own and an unnamed index of pandas.
     """
 
     def __init__(self, data: DataLike) -> None:
@@ -40,7 +50,7 @@ class IncomingRows:
         self._reader = open_rows(data)
         if repeated := find_repeated(self._reader.schema.names):
             raise SchemaError(f"columns named twice: {', '.join(repeated)}")
-        self.schema = pa.schema([f for f in self._reader.schema if f.name not in META_COLUMNS])
+        self.schema = written_columns(self._reader.schema)
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield all rows once, as tables of some size."""
@@ -72,7 +82,7 @@ def open_rows(data: DataLike) -> pa.RecordBatchReader:
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__dataframe__"):  # of pandas before release 2.2
-        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+        return pa.Table.from_pandas(data).to_reader()
     if isinstance(data, (list, tuple)) and all(isinstance(row, Mapping) for row in data):
         return _rows_of_dicts(data)
     raise TypeError(
@@ -81,12 +91,35 @@ def open_rows(data: DataLike) -> pa.RecordBatchReader:
     )
 
 
+def written_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of rows that are written: without Hudi's own and an unnamed index."""
+    return pa.schema([f for f in without_index(schema) if f.name not in META_COLUMNS])
+
+
+def without_index(schema: pa.Schema) -> pa.Schema:
+    """Return the columns without those that pandas makes of an index which nobody named.
+
+    A data frame that was filtered has such an index: the numbers of the rows.
+    """
+    told: object = None
+    with suppress(ValueError, TypeError, KeyError):  # metadata that pandas did not write
+        told = schema.pandas_metadata["index_columns"]
+    if not isinstance(told, list):
+        return schema
+    unnamed = {name for name in told if isinstance(name, str) and _UNNAMED.fullmatch(name)}
+    return pa.schema([field for field in schema if field.name not in unnamed], schema.metadata)
+
+
 def open_schema(given: object) -> pa.Schema:
     """Return the columns of a schema, or of rows as `open_rows` takes them; reads no rows.
 
     Raises:
         TypeError: `given` has no columns.
     """
+    return without_index(_schema_of(given))
+
+
+def _schema_of(given: object) -> pa.Schema:
     if isinstance(given, pa.Schema):
         return given
     if hasattr(given, "schema") and isinstance(given.schema, pa.Schema):

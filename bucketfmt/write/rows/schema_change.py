@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bucketfmt.choices import Missing
 from bucketfmt.errors import ConflictError, SchemaError
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is_list
 from bucketfmt.rows.columns.exact_cast import check_castable
@@ -27,6 +28,7 @@ __all__ = [
     "GivenColumns",
     "SchemaChange",
     "find_rescaled",
+    "plan_columns",
     "plan_schema",
     "settle_columns",
 ]
@@ -62,6 +64,12 @@ class SchemaChange:
     schema: pa.Schema
     changes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+
+def plan_columns(table: pa.Schema, given: GivenColumns, config: TableConfig) -> SchemaChange:
+    """Return the columns of a table once rows are written, as `plan_schema` with its properties."""
+    own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
+    return plan_schema(table, given, own, config.table_version)
 
 
 def plan_schema(

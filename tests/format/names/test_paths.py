@@ -132,6 +132,9 @@ def test_paths_that_could_leave_the_root_are_refused(path: str) -> None:
         (".hoodie", "Hudi keeps files of its own"),
         (".hoodie/timeline", "Hudi keeps files of its own"),
         ("region=us/.hoodie", "Hudi keeps files of its own"),
+        (".hoodie_partition_metadata", "a file of its own by that name"),
+        ("us/.hoodie_partition_metadata.parquet", "a file of its own by that name"),
+        (".hoodie_partition_metadata_2/us", "a file of its own by that name"),
     ],
 )
 def test_partition_paths_that_are_not_written(path: str, reason: str) -> None:

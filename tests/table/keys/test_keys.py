@@ -174,3 +174,26 @@ def test_a_partition_that_would_leave_the_table(golden: Golden) -> None:
     for column in ("region", "_hoodie_partition_path"):
         with pytest.raises(bf.UnsafePathError):
             table.lookup(pa.table({"id": ["a"], column: ["../cow"]}))
+
+
+class TestColumnsOfTheUser:
+    """Columns of the table that are called as `locate` calls its own are not keys."""
+
+    def test_a_row_is_found_and_deleted_by_its_own_key(self, tmp_path: Path) -> None:
+        rows = pa.table({"id": ["a", "b", "c"], "record_key": ["b", "c", "a"], "n": [1, 2, 3]})
+        table = bf.create(tmp_path / "t", schema=rows, record_key="id")
+        table.upsert(rows)
+        found = table.to_arrow(filter="n = 1")
+        assert table.lookup(found).to_pylist() == found.to_pylist()
+        assert table.locate(found)["record_key"].to_pylist() == ["a"]
+        table.delete(found)
+        assert sorted(table.to_arrow()["id"].to_pylist()) == ["b", "c"]
+        with pytest.raises(ValueError, match="need the column _hoodie_record_key"):
+            table.delete(rows.select(["record_key"]))
+
+    def test_a_row_is_deleted_in_its_own_partition(self, tmp_path: Path) -> None:
+        rows = pa.table({"id": ["a", "a"], "city": ["sf", "ny"], "partition_path": ["ny", "sf"]})
+        table = bf.create(tmp_path / "t", schema=rows, record_key="id", partition_by="city")
+        table.upsert(rows)
+        table.delete(rows.slice(0, 1))
+        assert table.to_arrow()["city"].to_pylist() == ["ny"]
