@@ -7,8 +7,9 @@ Pure. Source: `TransactionUtils.resolveWriteConflictIfAny`, `ConcurrentOperation
 The unit of conflict is (partition, bucket); on a table whose file ids carry no bucket id it
 is the file group. Beyond Hudi's rules, a write conflicts with a rollback or a restore that
 takes it back; with a rehash or a rescaling, which may change the buckets of any partition, also
-of a new one; and with a migration of a partition it writes to. A pending clustering is no
-conflict if it resizes a ring and the write has written copies of its rows for it.
+of a new one; with a migration of a partition it writes to; and in table version 6 with a later
+rollback that logged to a file group it logs to. A pending clustering is no conflict if it resizes
+a ring and the write has written copies of its rows for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.names.instants import State, comparable_action
-from bucketfmt.format.names.names import FileGroupId
+from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -31,6 +32,7 @@ from bucketfmt.format.timeline.plans import (
     RestorePlan,
     RollbackPlan,
 )
+from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
 from bucketfmt.index.model import Index
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline, count_shared
@@ -149,6 +151,8 @@ def find_candidates(
     # compaction cannot leave behind those of a write it did not know. A base file opens a slice
     # of its requested time in all versions: the base file of a later compaction would hide it.
     compactions_matter = config.table_version < 8 or writes_base_files
+    # Hudi 0.15 reads no log block behind that of a rollback which is later than all commits.
+    rollbacks_matter = config.table_version < 8 and config.table_type == "MERGE_ON_READ"
     shared = count_shared(before.instants, now.instants)
     known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
     pending = [each for each in now.instants[:shared] if each.state is not State.COMPLETED]
@@ -164,6 +168,8 @@ def find_candidates(
                 and instant.action in ("commit", "deltacommit", "replacecommit", "restore")
                 and (compactions_matter or not is_compaction)
             )
+            if instant.action == "rollback":
+                is_candidate = rollbacks_matter and is_later
         elif instant.action == "compaction":
             is_candidate = compactions_matter and is_later
         else:
@@ -219,6 +225,9 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
                 children.update((path, file_id) for file_id in change.child_file_ids)
         case RollbackPlan(instant_to_rollback=target) if target is not None:
             rolled_back = frozenset({target.commit_time})
+            file_groups |= _find_logged(content)
+        case RollbackMetadata():
+            file_groups |= _find_logged(content)
         case RestorePlan():
             rolled_back = frozenset(i.commit_time for i in content.instants_to_rollback)
     return ConcurrentOperation(
@@ -234,6 +243,16 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
         rehashes,
         frozenset(children),
     )
+
+
+def _find_logged(rollback: RollbackPlan | RollbackMetadata) -> set[FileGroupId]:
+    """Return the file groups that a rollback logs a command block to, as in table version 6."""
+    if isinstance(rollback, RollbackPlan):
+        requests = [each for each in rollback.rollback_requests if each.log_blocks_to_be_deleted]
+        return {(each.partition_path, each.file_id) for each in requests if each.file_id}
+    paths = [path.rpartition("/") for path in rollback.command_logs]
+    names = [(path, find_data_file_name(name)) for path, _, name in paths]
+    return {(path, name.file_id) for path, name in names if name is not None}
 
 
 def find_conflicts(

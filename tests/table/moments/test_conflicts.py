@@ -16,9 +16,14 @@ from bucketfmt.format.timeline.plans import (
     RequestedReplaceMetadata,
     RestorePlan,
     RollbackPlan,
+    RollbackRequest,
     SliceInfo,
 )
-from bucketfmt.format.timeline.service_metadata import RestoreMetadata
+from bucketfmt.format.timeline.service_metadata import (
+    RestoreMetadata,
+    RollbackMetadata,
+    RollbackPartitionMetadata,
+)
 from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
 from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 from bucketfmt.testing.memory_store import MemoryStore
@@ -257,6 +262,53 @@ def test_reading_what_they_touch(layout: int) -> None:
     if layout == 2:
         del expected[T[7]]
     assert seen == expected
+
+
+@pytest.mark.parametrize("state", [INFLIGHT, COMPLETED])
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_later_rollback_that_logged_matters_in_version_6(layout: int, state: State) -> None:
+    """Hudi 0.15 reads nothing behind its block, which is later than every commit."""
+    table = Table(config(layout))
+    before = table.timeline()
+    log = f".{F1}_{T[1]}.log.2_1-0-1"
+    plan = RollbackPlan(
+        instant_to_rollback=InstantInfo(commit_time=T[3], action="deltacommit"),
+        rollback_requests=[
+            RollbackRequest(
+                partition_path="p",
+                file_id=F1,
+                latest_base_instant=T[1],
+                log_blocks_to_be_deleted={f"file:/t/p/{log}": 1} if layout == 1 else {},
+            )
+        ],
+    )
+    done = RollbackMetadata(
+        start_rollback_time=T[6],
+        time_taken_in_millis=0,
+        total_files_deleted=0,
+        commits_rollback=[T[3]],
+        partition_metadata={
+            "p": RollbackPartitionMetadata(
+                partition_path="p",
+                success_delete_files=[],
+                failed_delete_files=[],
+                rollback_log_files={f"file:/t/p/{log}": 1},
+            )
+        },
+    )
+    for number in (4, 6):
+        table.put(number, "rollback", REQUESTED, content=plan)
+        table.put(number, "rollback", INFLIGHT)
+        if state is COMPLETED:
+            table.put(number, "rollback", COMPLETED, content=done)
+    found = find_candidates(table.config, before, table.timeline(), OURS)
+    others = load_concurrent_operations(table.store, table.config, found)
+    ours = operation(5, ("p", F1), ("q", F2), done=False)
+    conflicts = find_conflicts(ours, others, SimpleBucketIndex(2))
+    told = [(each.other.requested_time, each.partition_path, each.file_id) for each in conflicts]
+    assert told == ([(T[6], "p", F1)] if layout == 1 else [])
+    elsewhere = operation(5, ("q", F2), done=False)
+    assert not find_conflicts(elsewhere, others, SimpleBucketIndex(2))
 
 
 # --- what collides

@@ -81,6 +81,42 @@ def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_log_is_published_behind_the_block_of_a_later_rollback(
+    tmp_path: Path, version: int
+) -> None:
+    """In version 6, Hudi 0.15 read nothing behind the block, which is later than every commit."""
+    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    given, lost = rows(range(30), ts=3, price=3.0), rows(range(30), ts=4, price=4.0)
+
+    def roll_back_another() -> None:
+        left = bf.open(table.uri).start_write("upsert", lost.schema).hand_over()
+        list(left.write(lost, "0-0-0"))
+        Path(table.uri, ".hoodie/.heartbeat", left.instant).unlink()
+        bf.open(table.uri).rollback(left.instant)
+
+    with table.start_write("upsert", given.schema) as started:
+        roll_back_another()
+        receipts = list(started.task.write(given, "0-0-0"))
+        if version == 6:
+            with pytest.raises(
+                bf.ConflictError, match=r"completed rollback .* also changes bucket"
+            ):
+                started.publish(receipts)
+        else:
+            started.publish(receipts)
+            model.upsert(given)
+    assert_reads_as(table.uri, model)
+    table.upsert(given)
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+    if version == 6:
+        rollback, commit = table.timeline.of("rollback").last, table.timeline.commits.last
+        assert rollback is not None
+        assert commit is not None
+        assert rollback.requested_time < commit.requested_time
+
+
 @pytest.mark.parametrize("moment", ["before it looks dead", "while its markers are read"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_writer_that_gives_up_meanwhile_is_no_dead_one(
