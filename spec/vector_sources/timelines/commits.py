@@ -73,12 +73,13 @@ def _timeline(table: Golden) -> str:
     return ".hoodie/" if table.version == "0.15.0" else ".hoodie/timeline/"
 
 
-def _smallest(table: Golden, end: str) -> str:
-    """The smallest file of the timeline that is not empty and ends so."""
+def _smallest(table: Golden, end: str, having: bytes = b"") -> str:
+    """The smallest file of the timeline that is not empty, ends so, and has these bytes."""
     paths = [
         path
         for path in table.paths(_timeline(table), end=end)
         if table.files[path] and path.rpartition("/")[2][0].isdigit()
+        if having in table.files[path]
     ]
     return min(paths, key=lambda path: (len(table.files[path]), path))
 
@@ -95,7 +96,7 @@ def _commits() -> Iterator[Vector]:
         ("1.2.0", "overwritten", ".replacecommit", "replaced", ["META-11", "META-10"]),
     ):
         table = golden(version, name)
-        path = _smallest(table, end)
+        path = _smallest(table, end, b".log." if what == "log-file" else b"")
         yield Vector(
             f"commit-metadata.{what}-{version}",
             ["TL-16", "META-2", *rules],
@@ -187,7 +188,7 @@ def _commits() -> Iterator[Vector]:
         ("1.0.2", "nonpart", ".commit"),
     ):
         table = golden(version, name)
-        path = _smallest(table, end)
+        path = _smallest(table, end, b".log." if end == ".deltacommit" else b"")
         stats_of = _commit(table.files[path])["partitionToWriteStats"]
         yield Vector(
             f"written-files.{name.replace('_', '-')}-{version}",
@@ -228,6 +229,7 @@ def _plans() -> Iterator[Vector]:
         ("1.2.0", "mor_compacted", ".compaction.requested", "compaction", ["META-14"]),
         ("1.2.0", "cleaned", ".clean.requested", "clean-plan", ["META-16"]),
         ("1.2.0", "cleaned", ".clean", "clean", ["META-16"]),
+        ("0.15.0", "rolledback", ".rollback.requested", "rollback-plan-of-base-files", ["META-15"]),
         ("0.15.0", "rolledback_mor", ".rollback.requested", "rollback-plan", ["META-15"]),
         ("0.15.0", "rolledback_mor", ".rollback", "rollback", ["META-15"]),
         ("1.2.0", "rolledback_mor", ".rollback", "rollback", ["META-15"]),

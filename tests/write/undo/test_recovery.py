@@ -81,6 +81,7 @@ def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rule("WRITE-11")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_log_is_published_behind_the_block_of_a_later_rollback(
     tmp_path: Path, version: int

@@ -387,6 +387,7 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
+@pytest.mark.rule("WRITE-10")
 @pytest.mark.rotated(0, among="crashes at each write", one_of=6)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
