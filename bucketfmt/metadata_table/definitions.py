@@ -22,6 +22,7 @@ __all__ = [
     "INDEX_DEFINITIONS",
     "find_indexed_columns",
     "find_secondary_columns",
+    "find_statistics_version",
     "load_index_definitions",
 ]
 
@@ -53,6 +54,17 @@ def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence
     """Return the columns that a table records as those with statistics; None: Hudi's default."""
     definition = definitions.get("column_stats")
     return definition.source_fields if definition is not None else None
+
+
+def find_statistics_version(definitions: Mapping[str, IndexDefinition], table_version: int) -> int:
+    """Return the table version in whose form a table keeps its statistics.
+
+    A table that was upgraded to version 9 keeps those of version 8, as its definitions tell: Hudi
+    fails to merge the two forms. Source: `HoodieTableMetadataUtil.existingIndexVersionOrDefault`.
+    """
+    told = (definitions.get(name) for name in ("column_stats", "partition_stats"))
+    version = next((each.version for each in told if each is not None and each.version), None)
+    return min(table_version, 8) if version == "V1" else table_version
 
 
 def find_secondary_columns(

@@ -63,15 +63,15 @@ class WriteLedger:
         return "pending" if self.timeline.is_pending(instant) else "unknown"
 
     def is_stray(self, file: DataFile) -> bool:
-        """Return whether a file is of a committed write whose commit does not name it.
+        """Return whether a file is of a committed write, and no commit names it.
 
         Only for names that hold the instant of the write, as those of log files do from table
-        version 8 on.
+        version 8 on. Hudi 1.0.2 logs deletes to a ring under the instant of the rows: the commit
+        that names the file is another.
         """
         if file.written is not None or not self._names_its_write(file):
             return False
-        instant = file.name.instant
-        return instant in self.commits and file.path not in self._paths[instant]
+        return file.name.instant in self.commits and file.path not in self._paths
 
     def is_abandoned(self, file: DataFile) -> bool:
         """Return whether the timeline does not know (any more) the instant that a file bears.
@@ -87,12 +87,11 @@ class WriteLedger:
         return last is None or instant > last.requested_time
 
     @cached_property
-    def _paths(self) -> Mapping[str, frozenset[str]]:
-        """The files that each committed write names: few tables have a file to look for there."""
-        return {
-            instant: frozenset(path for _, _, path, *_ in commit.files)
-            for instant, commit in self.commits.items()
-        }
+    def _paths(self) -> frozenset[str]:
+        """The files that commits name: few tables have a file to look for there."""
+        return frozenset(
+            path for commit in self.commits.values() for _, _, path, *_ in commit.files
+        )
 
     def _names_its_write(self, file: DataFile) -> bool:
         return isinstance(file.name, BaseFileName) or self.table_version >= 8

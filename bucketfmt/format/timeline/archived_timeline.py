@@ -23,7 +23,7 @@ from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, commit_metadata_record
-from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema, with_java_strings
 from bucketfmt.format.timeline.instant_content import InstantContent, decode_instant_content
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan, RequestedReplaceMetadata
 from bucketfmt.format.timeline.service_metadata import (
@@ -156,6 +156,9 @@ def _archived_instant(record: Any) -> ArchivedInstant:
 def encode_archived_block(entries: Iterable[ArchivedInstant]) -> tuple[str, bytes]:
     """Return the SCHEMA header and the content of a block with these entries.
 
+    The header says that texts are Java strings. Hudi 1.2 takes the records of the archive as its
+    schema has them, and fails on others as it upgrades the table (`LegacyArchivedMetaEntryReader`).
+
     Raises:
         TypeError: an entry holds content for which the archive of layout 1 has no field.
     """
@@ -163,7 +166,7 @@ def encode_archived_block(entries: Iterable[ArchivedInstant]) -> tuple[str, byte
     records = [encode_datum(schema, _archived_record(entry)) for entry in entries]
     framed = b"".join(struct.pack(">i", len(record)) + record for record in records)
     header = struct.pack(">ii", _BLOCK_VERSION, len(records))
-    return msgspec.json.encode(schema).decode(), header + framed
+    return msgspec.json.encode(with_java_strings(schema)).decode(), header + framed
 
 
 def _archived_record(entry: ArchivedInstant) -> dict[str, Any]:

@@ -17,9 +17,12 @@ import msgspec
 
 from bucketfmt.format.encoding.avro_container import AvroSchema
 
-__all__ = ["HUDI_NAMESPACE", "hudi_schema"]
+__all__ = ["HUDI_NAMESPACE", "hudi_schema", "with_java_strings"]
 
 HUDI_NAMESPACE = "org.apache.hudi.avro.model"
+
+_JAVA_STRING = {"avro.java.string": "String"}
+_OF_TYPES = ("type", "fields", "items", "values")
 
 _COMMIT = """
     partitionToWriteStats:?<[HoodieWriteStat]> compacted:?boolean extraMetadata:?<string>
@@ -135,6 +138,18 @@ _RECORDS = {
 def hudi_schema(name: str) -> AvroSchema:
     """Return the Avro schema, as JSON values, of the Hudi record `name`. Shared: read only."""
     return _record(name, set()) | {"namespace": HUDI_NAMESPACE}
+
+
+def with_java_strings(schema: AvroSchema) -> AvroSchema:
+    """Return a schema with the note that texts, and keys of maps, are strings of Java."""
+    if schema == "string":
+        return {"type": "string", **_JAVA_STRING}
+    if isinstance(schema, list):
+        return [with_java_strings(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    noted = {k: with_java_strings(v) if k in _OF_TYPES else v for k, v in schema.items()}
+    return {**noted, **_JAVA_STRING} if schema.get("type") == "map" else noted
 
 
 def _record(name: str, defined: set[str]) -> AvroSchema:

@@ -15,7 +15,7 @@ from bucketfmt.format.metadata.metadata_records import ColumnStats
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
-from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import RowReport
@@ -104,8 +104,8 @@ def load_reporter(
     takes_keys = takes_keys and RECORD_INDEX in partitions
     statistics = None
     if "column_stats" in partitions:
-        columns = find_indexed_columns(load_index_definitions(store, config, limits))
-        statistics = ColumnStatistics(limits, columns, config.table_version)
+        definitions = load_index_definitions(store, config, limits)
+        statistics = ColumnStatistics.of(definitions, config, limits)
     if statistics is None and not takes_keys:
         return None
     return RowReporter(statistics, takes_keys)

@@ -91,7 +91,7 @@ class UpdateCollector:
         self._store, self._config, self._limits = state.store, state.config, state.limits
         self._definitions, self._metadata = metadata.definitions, metadata.table
         self._indexed = find_indexed_columns(self._definitions)
-        self._statistics = ColumnStatistics(state.limits, self._indexed, state.config.table_version)
+        self._statistics = ColumnStatistics.of(self._definitions, state.config, state.limits)
         self._after = TableAfter(self._state, change)
 
     @property
@@ -206,7 +206,7 @@ class UpdateCollector:
 
     def _empty_stats(self, path: str) -> list[ColumnStats]:
         """Return the statistics of a log file that has deletes only."""
-        version, name = self._config.table_version, path.rpartition("/")[2]
+        version, name = self._statistics.table_version, path.rpartition("/")[2]
         return [empty_column_stats(name, column, version) for column in self._table_columns]
 
     # -- partitions
@@ -239,7 +239,7 @@ class UpdateCollector:
                 )
                 found[key] = stats
         if self._deleted:
-            version, columns = self._config.table_version, self._table_columns
+            version, columns = self._statistics.table_version, self._table_columns
             for partition, file in self._deleted:
                 found.update(deleted_column_stats(partition, file, columns, version))
         return found
@@ -261,7 +261,7 @@ class UpdateCollector:
             if names:
                 found.update(partition_stats(partition, self._statistics_of(partition, names)))
             else:
-                version = self._config.table_version
+                version = self._statistics.table_version
                 found.update(deleted_partition_stats(partition, self._table_columns, version))
         return found
 

@@ -400,6 +400,7 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
     path = check_relative_path(table.config.properties.get(INDEX_DEFINITIONS) or _DEFINITIONS_PATH)
     known = dict(load_index_definitions(table.store, table.config, table.limits))
     is_columns = name == "column_stats"
+    stated = known[name].version if name in known else None
     is_partitioned = str(contents.keeps_keys_by_partition).lower()
     known[name] = IndexDefinition(
         index_name=name,
@@ -407,7 +408,7 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
         index_function=name if is_columns else "",
         source_fields=contents.columns if is_columns else [],
         index_options={} if is_columns else {"isPartitioned": is_partitioned},
-        version=None if version < 9 else ("V2" if is_columns else "V1"),
+        version=None if version < 9 else stated or ("V2" if is_columns else "V1"),
     )
     _put_definitions(table, path, known)
     if table.config.properties.get(INDEX_DEFINITIONS) is None:

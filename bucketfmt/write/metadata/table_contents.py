@@ -30,7 +30,6 @@ from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.metadata_table.definitions import (
-    find_indexed_columns,
     find_secondary_columns,
     load_index_definitions,
 )
@@ -78,9 +77,7 @@ class TableContents:
         )
         self._snapshot = Snapshot(self._state)
         self._definitions = load_index_definitions(table.store, table.config, table.limits)
-        self._statistics = ColumnStatistics(
-            table.limits, find_indexed_columns(self._definitions), table.config.table_version
-        )
+        self._statistics = ColumnStatistics.of(self._definitions, table.config, table.limits)
 
     def read(self, name: str) -> PartUpdates:
         """Return the records of a partition of the metadata table.

@@ -12,9 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.check.files.committed_files import WriteLedger, find_leftovers
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.names.names import find_data_file_name
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.snapshot.data_files.files import DataFile
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
+from bucketfmt.timeline.timeline import Timeline
 from tests.check.planting import Patient, check_soon, found
 
 pytestmark = pytest.mark.rotated
@@ -259,6 +265,31 @@ def test_t002_file_of_a_replaced_group_that_no_commit_names(
     assert [(f.severity, f.paths) for f in findings] == [
         ("info", (stray.relative_to(patient.root).as_posix(),))
     ]
+
+
+def test_a_log_file_that_another_commit_names_is_none_of_an_attempt() -> None:
+    """Hudi 1.0.2 logs deletes to a ring so, and `check` told to delete the files."""
+    group, first, second = f"{UUID}-0", "20240101000000000", "20240102000000000"
+    rows, deletes = (f".{group}_{first}.log.1_{n}-0-1" for n in (0, 1))
+    commits = [
+        CommitRecord.from_metadata(
+            time,
+            time,
+            CommitMetadata(partition_to_write_stats={"p": [WriteStat(group, f"p/{name}")]}),
+            DEFAULT_LIMITS,
+        )
+        for time, name in ((first, rows), (second, deletes))
+    ]
+    names = [find_data_file_name(name) for name in (rows, deletes)]
+    files = [DataFile(f"p/{name}", name, 100) for name in names if name is not None]
+    assert len(files) == 2
+
+    def told(known: list[CommitRecord]) -> list[str]:
+        ledger = WriteLedger.of(Timeline((), 2), 8, known)
+        return [found.id for found in find_leftovers({group: files}, [group], ledger, ())]
+
+    assert told(commits) == []
+    assert told(commits[:1]) == ["B002"]
 
 
 def test_t002_file_its_commit_does_not_name(golden_copy: Copy) -> None:

@@ -356,6 +356,29 @@ def test_what_the_archive_has_no_field_for_is_refused() -> None:
         )
 
 
+@pytest.mark.rule("TL-18")
+def test_texts_of_the_archive_are_strings_of_java(golden: Golden) -> None:
+    """As in archives of Hudi: without the note 1.2.0 failed amid the upgrade of the table."""
+
+    def plain(kind: object) -> list[object]:
+        """The types of text, and of maps by text, without the note."""
+        if isinstance(kind, list):
+            return [found for each in kind for found in plain(each)]
+        if not isinstance(kind, dict):
+            return [kind] if kind == "string" else []
+        if kind.get("avro.java.string") == "String":
+            return plain(kind.get("values"))
+        own = [kind] if kind["type"] in ("string", "map") else []
+        inner = [field["type"] for field in kind.get("fields", [])]
+        return [*own, *plain(inner), *plain(kind.get("items")), *plain(kind.get("values"))]
+
+    theirs = json.loads(golden_blocks(golden)[0].schema or "")
+    ours = json.loads(encode_archived_block([])[0])
+    assert plain(theirs) == plain(ours) == []
+    assert {"type": "string", "avro.java.string": "String"} in ours["fields"][-1]["type"]
+    assert len(plain(hudi_schema("HoodieArchivedMetaEntry"))) > 20
+
+
 def test_the_schema_of_entries_is_what_hudi_reads(golden: Golden) -> None:
     """Each of our fields is one of Hudi's, of the same record; it knows how to skip the others."""
     theirs = json.loads(golden_blocks(golden)[0].schema or "")

@@ -24,7 +24,7 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.snapshot.data_files.files import DataFile
@@ -88,9 +88,7 @@ def assert_in_step(table: bf.Table) -> None:
         _assert_secondary_index(table, name, definitions[name].source_fields[0])
     if "column_stats" not in listed:
         return
-    columns = find_indexed_columns(definitions)
-    version = table.config.table_version
-    taken = ColumnStatistics(DEFAULT_LIMITS, columns, version)
+    taken = ColumnStatistics.of(definitions, table.config, DEFAULT_LIMITS)
     statistics = FileStatistics(table.store, taken)
     stats: dict[str, ColumnStats] = {}
     by_partition: dict[str, list[ColumnStats]] = {}

@@ -3,17 +3,21 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.metadata.metadata_records import ColumnStats
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
+from tests.write.metadata.metadata_records import assert_in_step, records_of
 
 
 @pytest.mark.rule("PROP-18")
@@ -72,6 +76,52 @@ def test_column_stats_made_anew_keep_the_partition_stats_that_are_worked_out_fro
 
     assert table.metadata_table.list() == before
     assert table.check(depth="full").findings == ()
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_an_upgraded_table_keeps_its_statistics_in_the_form_of_before(
+    tmp_path: Path, kind: Any
+) -> None:
+    """As its definitions tell. Hudi fails to merge statistics of two forms."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("day", pa.date32())])
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key="id",
+        ordering="ts",
+        table_type=kind,
+        index=bf.SimpleBucketIndex(1),
+        writer=bf.WriterConfig(services=None),
+    )
+
+    def write(day: int) -> None:
+        table.upsert(pa.table({"id": ["a"], "ts": [day], "day": [date(2024, 1, day)]}, schema))
+
+    def forms() -> set[tuple[int | None, str | None]]:
+        return {
+            (own.value_type, own.minimum.wrapper if own.minimum else None)
+            for name in ("column_stats", "partition_stats")
+            for own in records_of(table, name).values()
+            if isinstance(own, ColumnStats) and own.column == "day" and not own.is_deleted
+        }
+
+    write(1)
+    table.metadata_table.init("column_stats", "partition_stats")
+    (new,) = forms()
+    assert new[0] is not None
+    definitions = tmp_path / "t/.hoodie/.index_defs/index.json"
+    definitions.write_text(definitions.read_text().replace('"V2"', '"V1"'))
+    table.metadata_table.rebuild("column_stats", "partition_stats")
+    assert forms() == {(None, "Date")}
+    for day in (2, 3):
+        write(day)
+    table.compact()
+    table.clean(retain=1)
+    assert forms() == {(None, "Date")}
+    assert_in_step(table)
+    assert table.check(depth="full").status == "clean"
+    assert table.scan(filter="day = '2024-01-03'").count() == 1
+    assert '"V1"' in definitions.read_text()
 
 
 @pytest.mark.parametrize("names", [(), ("files",)])

@@ -17,9 +17,12 @@ import pyarrow.compute as pc
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_records import ColumnStats
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.definitions import find_indexed_columns, find_statistics_version
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
@@ -45,12 +48,20 @@ class ColumnStatistics:
     Attributes:
         limits: Bounds on what is read.
         columns: Those that the table records as having statistics; None: it records none.
-        table_version: Of the table.
+        table_version: In whose form they are kept (`find_statistics_version`).
     """
 
     limits: Limits
     columns: Sequence[str] | None
     table_version: int
+
+    @classmethod
+    def of(
+        cls, definitions: Mapping[str, IndexDefinition], config: TableConfig, limits: Limits
+    ) -> ColumnStatistics:
+        """Return those of a table with these definitions of indexes."""
+        version = find_statistics_version(definitions, config.table_version)
+        return cls(limits, find_indexed_columns(definitions), version)
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
         """Return the columns of a file, or of the table, that have statistics.
