@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from bucketfmt.table.plan_read import ScanPlan
     from bucketfmt.table.read_tasks import ReadTask, TaskReader
     from bucketfmt.table.scan import Scan, group_buckets
-    from bucketfmt.write.commit.open import WriterConfig
     from bucketfmt.write.commit.result import CommitResult
+    from bucketfmt.write.commit.writer_config import WriterConfig
     from bucketfmt.write.rows.started_write import StartedWrite
     from bucketfmt.write.rows.write_task import WriteTask
     from bucketfmt.write.services.cleaning import CleanResult
@@ -240,7 +240,7 @@ _MODULES = {
     "UnsupportedError": "bucketfmt.errors",
     "WriteArguments": "bucketfmt.api.writes",
     "WriteTask": "bucketfmt.write.rows.write_task",
-    "WriterConfig": "bucketfmt.write.commit.open",
+    "WriterConfig": "bucketfmt.write.commit.writer_config",
     "check_table": "bucketfmt.api.opening",
     "create": "bucketfmt.api.opening",
     "group_buckets": "bucketfmt.table.scan",

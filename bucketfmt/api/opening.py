@@ -1,4 +1,4 @@
-"""`open`, `create`, `check_table` and `report_table`: how a table is come by."""
+"""`open`, `create`, `check_table` and `report_table`: opening, creating and checking a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bucketfmt.report.table_report import TableReport
 from bucketfmt.storage.open import open_store
 from bucketfmt.table.table import Moment
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.write.commit.open import WriterConfig
+from bucketfmt.write.commit.writer_config import WriterConfig
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import DEFAULT_INDEX, name_of, plan_properties
 from bucketfmt.write.rows.incoming import DataLike, open_schema
@@ -59,7 +59,9 @@ def open(  # noqa: A001  (bucketfmt.open)
         UnsupportedError: this release does not read tables of this version or kind.
         CorruptError: hoodie.properties is damaged, and its backup is missing or damaged too.
         TypeError: an argument has the wrong type.
-        ValueError: `index` contradicts the index that the table records.
+
+    Whether `index` is that of the table is found out by the first call that goes by it, which
+    raises a ValueError if it is not.
     """
     _check_opening(storage_options, index, limits, writer)
     limits = DEFAULT_LIMITS if limits is None else limits

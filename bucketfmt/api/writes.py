@@ -31,9 +31,9 @@ from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
 from bucketfmt.table.table import Table as ReadableTable
 from bucketfmt.timeline.timeline import Timeline
-from bucketfmt.write.commit.open import WriterConfig, open_transactions
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.commit.writer_config import WriterConfig, open_transactions
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.bucket_writer import FileFormats
 from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
@@ -275,7 +275,7 @@ class WritableTable(ReadableTable):
         return KeySet(keys, partition_paths(rows, self.config, are_stored=True))
 
     def delete_partitions(
-        self, paths: Sequence[str], **options: Unpack[WriteArguments]
+        self, paths: str | Sequence[str], **options: Unpack[WriteArguments]
     ) -> CommitResult:
         """Hide all rows of these partition paths.
 

@@ -171,8 +171,8 @@ class BucketIndex(Index, ABC):
             UnsupportedError: the table does not hold the buckets of each partition.
         """
         raise UnsupportedError(
-            f"a resize of a table with {self.text}; it is for consistent and extendible hashing, "
-            "and a rehash for a simple bucket index"
+            f"resize is for consistent and extendible hashing, and this table has {self.text}; a "
+            "simple bucket index gets another number of buckets by rehash"
         )
 
     @property

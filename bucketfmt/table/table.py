@@ -69,6 +69,10 @@ Moment = str | datetime
 
 As in Spark, `2024-01-31 12:00:00` means the whole second: with its last millisecond. An instant of
 14 digits and a datetime mean the moment that they name.
+
+A moment without a time zone is in the zone of the table's instants
+(`hoodie.table.timeline.timezone`): UTC in tables that `create` makes, and by default that of Hudi's
+writers in others. For the clock of this machine give `datetime.now(timezone.utc)`.
 """
 
 
@@ -354,7 +358,7 @@ class Table:
         self,
         since: Moment | None,
         until: Moment | None = None,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
         meta_columns: bool = False,
         limit: int | None = None,
@@ -433,7 +437,7 @@ class Table:
             self._snapshot, lambda newest: plan_locator(newest, self._index_finder, partitions)
         )
 
-    def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
+    def lookup(self, keys: KeysLike, columns: str | Sequence[str] | None = None) -> pa.Table:
         """Return the rows of keys; opens only their buckets or file groups. Keys as in `locate`.
 
         Where the index is unknown, is not proved for a partition or has no buckets, all file

@@ -25,7 +25,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
 from bucketfmt.testing.simulated_machine import SimulatedMachine
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.write.commit.open import WriterConfig
+from bucketfmt.write.commit.writer_config import WriterConfig
 
 __all__ = [
     "CRASHES",

@@ -28,7 +28,7 @@ from bucketfmt.testing.recording_store import Operation
 from bucketfmt.testing.simulated_machine import SimulatedMachine
 from bucketfmt.timeline.locking.in_process_lock import InProcessLock
 from bucketfmt.timeline.locking.lock import Waiting
-from bucketfmt.write.commit.open import WriterConfig
+from bucketfmt.write.commit.writer_config import WriterConfig
 
 __all__ = ["Interleaving", "Outcome", "interleave_everywhere"]
 

@@ -64,7 +64,9 @@ class CommitResult:
             return f"{self.operation}: nothing to do, nothing committed"
         again = "; committed before with this idempotency key" if self.repeated else ""
         written = f"{len(self.files)} files, {self.bytes_written} bytes"
-        return f"{self.operation} at {self.instant}: {rows_text(self)}; {written}{again}"
+        hidden = self.file_groups_replaced
+        replaced = f"; {hidden} file groups replaced" if hidden else ""
+        return f"{self.operation} at {self.instant}: {rows_text(self)}; {written}{replaced}{again}"
 
     def __repr__(self) -> str:
         return f"<bucketfmt.CommitResult {self}>"

@@ -154,7 +154,8 @@ class PendingInstant:
     ) -> bool:
         """Whether what came onto the timeline since names this instant, or one of its files.
 
-        Or a file group that replaces others: a log file to it tells of no more.
+        Or a file group that replaces others: a log file of that group does not name this instant's
+        files.
 
         Args:
             before: The timeline before the instant was published.

@@ -42,12 +42,10 @@ from bucketfmt.write.commit.conflicts import (
     conflict_error,
     find_candidates,
     find_conflicts,
-    find_later,
-    find_since,
-    find_unseen,
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import LockableTable
+from bucketfmt.write.commit.lost_lock import find_later, find_since, find_unseen
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
@@ -330,7 +328,7 @@ class Transaction(PendingInstant):
 
     @property
     def was_tried(self) -> bool:
-        """Whether it was tried to publish the commit: not where a conflict was found before."""
+        """Whether publishing was attempted: not where a conflict was found before."""
         return self._is_tried
 
     @property
@@ -369,7 +367,7 @@ class Transaction(PendingInstant):
         )
 
     def abort(self) -> None:
-        """Leave nothing of what was not tried to be published; nothing happens once it ended."""
+        """Remove all that the write left, unless publishing was attempted or it has ended."""
         if self._is_ended or self._is_tried or not self.is_own:
             return
         if not self.leaves_nothing:

@@ -65,7 +65,6 @@ class TableWriter:
         adopt: Callable[[TableConfig], None],
         finder: IndexFinder,
         transactions: Transactions,
-        workers: int | None = None,
         concurrency: Concurrency = "optimistic",
         *,
         pin_index: bool = True,
@@ -78,7 +77,6 @@ class TableWriter:
             adopt: Takes the table's properties where they have changed, for the next snapshot.
             finder: Its index.
             transactions: Begins and publishes commits.
-            workers: Files to write at a time.
             concurrency: How the table's writers go together.
             pin_index: Whether to record an index that the table does not record.
             maintenance: Runs the services that are due after a commit.
@@ -91,7 +89,7 @@ class TableWriter:
         self._finder = finder
         self._transactions = transactions
         self._concurrency = concurrency
-        self._workers = workers or transactions.machine.processors
+        self._workers = transactions.machine.processors
 
     def write_rows(
         self, operation: WriteOperation, data: DataLike, options: WriteOptions

@@ -75,7 +75,6 @@ class Compactor:
         self,
         snapshot: Callable[[Timeline | None], Snapshot],
         transactions: Transactions,
-        workers: int | None = None,
         rewrite: Rewrite | None = None,
     ) -> None:
         """Set up.
@@ -83,13 +82,12 @@ class Compactor:
         Args:
             snapshot: Returns the table as it is now. Given the timeline, if it was just listed.
             transactions: How the table is written to.
-            workers: Slices to rewrite at a time.
             rewrite: What `run` has the slices rewritten by; None: the threads of this process.
         """
         self._rewrite = rewrite
         self._snapshot = snapshot
         self._owner = transactions
-        self._workers = workers or transactions.machine.processors
+        self._workers = transactions.machine.processors
 
     def preview(
         self, min_log_files: int = 1, partitions: Sequence[str] | None = None

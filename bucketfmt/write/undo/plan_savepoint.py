@@ -23,8 +23,9 @@ def find_completed_write(
 ) -> str:
     """Return the requested time of a completed write; of the newest where None is given.
 
-    That is none which completed writes came after: of a compaction that took long, and in layout 1
-    of any write, those that were requested meanwhile did, and a restore would take them back.
+    The newest write is one that no completed write came after. Writes that were requested while a
+    compaction was executed came after it, and in layout 1 those requested while any write was: a
+    restore would take them back.
 
     Raises:
         ValueError: no such write is completed.

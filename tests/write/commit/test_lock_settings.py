@@ -15,7 +15,7 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.locking.lock import LockProvider
 from bucketfmt.timeline.machine import Machine
-from bucketfmt.write.commit.open import _open_locks
+from bucketfmt.write.commit.writer_config import _open_locks
 
 
 @pytest.mark.parametrize(

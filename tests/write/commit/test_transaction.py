@@ -14,8 +14,8 @@ import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.write.commit import keyed_commits
-from bucketfmt.write.commit.open import open_transactions
 from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.commit.writer_config import open_transactions
 from bucketfmt.write.rows.started_write import WriteOptions
 from bucketfmt.write.rows.writer import TableWriter
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
