@@ -51,6 +51,9 @@ class Table(ResizableTable):
         A failed write needs no call: the next write takes it back. This call or the next write also
         completes a rollback that a crash interrupted.
 
+        A compaction is a write too: where the services compacted the table after a write of rows,
+        the first call takes the compaction back, and a second one the rows.
+
         Args:
             instant: The write's requested time, as `inspect.commits()` returns it; by default that
                 of the newest completed write.

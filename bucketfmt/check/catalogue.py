@@ -336,7 +336,7 @@ _KINDS = (
     FindingKind(
         "T005",
         "Partition without metadata file",
-        "warning",
+        "error",
         ".hoodie_partition_metadata is missing: Hudi does not take the folder for a partition "
         "when it lists the table without its metadata table.",
         "The number of data files in the folder.",

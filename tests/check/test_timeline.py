@@ -345,7 +345,7 @@ def test_t006_damaged_properties_are_told_and_the_check_goes_on(cow: Patient, na
         assert evidence in finding.evidence
     (cow.root / "us/.hoodie_partition_metadata").unlink()
     report = bf.check_table(cow.root)
-    assert [finding.id for finding in report.findings] == ["T006", "T005"]
+    assert [finding.id for finding in report.findings] == ["T005", "T006"]
 
 
 @pytest.mark.parametrize("left", ["", "#", "hoodie.table.version=x\nhoodie.table.name=cow\n"])

@@ -24,7 +24,7 @@ def test_findings(golden_copy: Copy, cli: Cli) -> None:
     (root / "eu/.hoodie_partition_metadata").unlink()
     run = cli("check", root, "--depth", "quick")
     assert (run.code, run.err) == (1, "")
-    assert "warning T005: Partition without metadata file partition 'eu'" in run.out
+    assert "error T005: Partition without metadata file partition 'eu'" in run.out
     for label in ("what   ", "file   eu/", "cause  ", "fix    ", "rows may be lost or wrong"):
         assert label in run.out
     assert run.out.splitlines()[-1] == "1 finding"

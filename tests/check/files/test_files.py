@@ -359,7 +359,7 @@ def test_t005_partition_without_metadata_file(golden_copy: Copy, version: str) -
     for depth in ("quick", "full"):
         report = check_soon(patient.root, depth)
         (finding,) = report.findings
-        assert (finding.id, finding.severity, finding.partition) == ("T005", "warning", "eu")
+        assert (finding.id, finding.severity, finding.partition) == ("T005", "error", "eu")
         assert report.checked["partitions"] == 3
 
 
