@@ -32,7 +32,12 @@ from benchmarks.spark.buckets import measure_spark_buckets
 from benchmarks.spark.reading import measure_spark_reading
 from benchmarks.spark.scale import measure_spark_scale
 from benchmarks.spark.writing import measure_spark_writing
-from benchmarks.writing.growth import SIZES, measure_curve, measure_growth
+from benchmarks.writing.growth import (
+    SIZES,
+    measure_curve,
+    measure_growth,
+    measure_growth_by_commits,
+)
 from benchmarks.writing.rehash import measure_rehash
 from benchmarks.writing.rescale import measure_rescale
 from benchmarks.writing.resize import measure_resize
@@ -81,6 +86,7 @@ _BENCHMARKS = {
     "metadata_cost": _Benchmark(measure_metadata_cost, ("cow",)),
     "metadata_writing": _Benchmark(measure_metadata_writing, ("cow",)),
     "remote": _Benchmark(measure_remote),
+    "commits": _Benchmark(measure_growth_by_commits),
     "growth": _Benchmark(measure_growth),
     "report_page": _Benchmark(measure_report_page, ("wide",)),
 }

@@ -40,6 +40,7 @@ _WRITE_ACTIONS = _COMMITTING_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
 _COMPLETED = State.COMPLETED
 _LEGACY = attrgetter("legacy")
+_REQUESTED_TIME, _COMPLETION_TIME = attrgetter("requested_time"), attrgetter("completion_time")
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
@@ -93,7 +94,13 @@ class Timeline:
     @cached_property
     def completed(self) -> Timeline:
         """Only completed instants."""
-        return self._with([each for each in self.instants if each.state is _COMPLETED])
+        found: list[Instant] = []
+        start = 0
+        for each in self.pending.instants:  # few are
+            place, _ = _find_place(self.instants, _key(each, self.layout), self.layout)
+            found += self.instants[start:place]
+            start = place + 1
+        return self._with([*found, *self.instants[start:]])
 
     @cached_property
     def pending(self) -> Timeline:
@@ -127,9 +134,9 @@ class Timeline:
     @cached_property
     def requested_times(self) -> frozenset[str]:
         """When the instants were requested."""
-        return frozenset([instant.requested_time for instant in self.instants])
+        return frozenset(map(_REQUESTED_TIME, self.instants))
 
-    @property
+    @cached_property
     def has_legacy(self) -> bool:
         """Whether an instant was completed under a name without completion time."""
         return any(map(_LEGACY, self.instants))
@@ -137,8 +144,8 @@ class Timeline:
     @cached_property
     def latest_time(self) -> str:
         """The latest time on the timeline, requested or completed; "" where there is none."""
-        completed = [each.completion_time for each in self.instants if each.completion_time]
-        return max(*completed, self.last.requested_time, "") if self.last else ""
+        completed = filter(None, map(_COMPLETION_TIME, self.completed.instants))
+        return max(max(completed, default=""), self.last.requested_time) if self.last else ""
 
     def contains(self, time: str) -> bool:
         """Return whether an instant was requested at this time.
@@ -248,11 +255,10 @@ class Timeline:
     @cached_property
     def _completion_times(self) -> dict[str, str]:
         """Completion times by requested time; of two actions with one time, the first by name."""
-        return {
-            each.requested_time: each.completion_time or each.requested_time
-            for each in reversed((*self.instants, *self.history))
-            if each.state is _COMPLETED
-        }
+        archived = [each for each in self.history if each.state is _COMPLETED]
+        done = (*self.completed.instants, *archived)[::-1]
+        completed = [each.completion_time or each.requested_time for each in done]
+        return dict(zip(map(_REQUESTED_TIME, done), completed, strict=True))
 
 
 def plan_timeline(

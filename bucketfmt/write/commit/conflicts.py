@@ -21,7 +21,7 @@ from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import REHASH
-from bucketfmt.format.names.instants import State, comparable_action
+from bucketfmt.format.names.instants import comparable_action
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -152,9 +152,10 @@ def find_candidates(
     rollbacks_matter = config.table_version < 8 and config.table_type == "MERGE_ON_READ"
     shared = count_shared(before.instants, now.instants)
     known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
-    pending = [each for each in now.instants[:shared] if each.state is not State.COMPLETED]
+    since = now.instants[shared:]
+    pending = [each for each in now.pending.instants if each not in since]
     found = []
-    for instant in (*pending, *now.instants[shared:]):
+    for instant in (*pending, *since):
         if instant.requested_time == requested_time:
             continue
         is_later = instant.requested_time > requested_time
