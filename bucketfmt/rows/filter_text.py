@@ -36,7 +36,8 @@ _OPERATOR = re.compile(
 _COLUMN = re.compile(r"\s*(?:\"([^\"]+)\"|`([^`]+)`|([^\s=!<>()\"'`]+))")
 _QUOTED = re.compile(r"\s*('(?:[^']|'')*'|\"(?:[^\"\\]|\\.)*\")")
 _BARE = re.compile(
-    r"\s*(?!(?:and|or)\b)([^\s)].*?)\s*(?=$|\)|\b(?:and|or)\b)", re.IGNORECASE | re.DOTALL
+    r"\s*(?!(?:and|or)(?![^\s()]))([^\s)].*?)\s*(?=$|\)|\b(?:and|or)\b)",
+    re.IGNORECASE | re.DOTALL,
 )
 _BARE_ITEM = re.compile(r"\s*([^\s,()\[\]][^,()\[\]]*?)\s*(?=[,)\]])")
 _WORD = re.compile(r"\s*(and|or)\b", re.IGNORECASE)

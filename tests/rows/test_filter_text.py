@@ -54,6 +54,7 @@ ONE = [
     ('"two words" = 3', ("two words", "==", 3)),
     ("city = 'and'", ("city", "==", "and")),
     ("city = order", ("city", "==", "order")),
+    ("city = or-ange", ("city", "==", "or-ange")),
     ("city = ' '", ("city", "==", " ")),
     ("city in ( sf , b c )", ("city", "in", ["sf", "b c"])),
 ]

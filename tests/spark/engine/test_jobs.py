@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -100,6 +101,13 @@ def test_the_services_of_a_table_as_jobs(
     assert told("create", uri, *made, "--index", "simple:2")["uri"] == uri
     plan = told("upsert", uri, source, "--dry-run")
     assert plan == {"rows_to_write": 30, "partitions": 3, "buckets": 6}
+    more = str(tmp_path / "more.parquet")
+    pq.write_table(rows(range(30), ts=1).append_column("tip", pa.array([1.5] * 30)), more)
+    for options in (["--dry-run"], []):
+        assert main(["upsert", uri, more, *options]) == 2
+        assert "lacks columns that the rows have: tip" in capsys.readouterr().err
+    assert told("upsert", uri, more, "--dry-run", "--evolve") == plan
+    assert told("upsert", uri, more, "--dry-run", "--operation", "delete") == plan
     first = told("upsert", uri, source, "--concurrency", "optimistic")["instant"]
     kept = told("savepoint", uri, "--comments", "before the second")["savepoint"]
     assert kept == first
