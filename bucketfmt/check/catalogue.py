@@ -197,6 +197,19 @@ _KINDS = (
         "apache/hudi#6883, #9870",
     ),
     FindingKind(
+        "B013",
+        "Keys that are bytes instead of text",
+        "error",
+        "Columns of Hudi's own are stored as BINARY without the annotation STRING (UTF8), as "
+        "writers other than Hudi may have them. Hudi's readers return the rows, and an upsert by "
+        "0.15 adds the rows of known keys a second time.",
+        "The columns, in which of the base files.",
+        "Rewrite the file groups with bucketfmt: upsert a row of each, and compact the table if it "
+        "is merge-on-read.",
+        True,
+        "apache/hudi#1488, #6411",
+    ),
+    FindingKind(
         "C001",
         "Hashing metadata missing or damaged",
         "error",

@@ -37,7 +37,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_types import AvroRecord
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
-from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, ROW_FILE_FORMATS, RowFile, open_row_block
@@ -136,6 +136,13 @@ class SliceExaminer:
             _ = reader.keys.bloom_filter
             self._check_columns(reader, file.name.instant)
             yield Counted("base files opened")
+            if untold := [n for n in META_COLUMNS if _is_bytes(reader.schema, n)]:
+                yield Finding.of(
+                    "B013",
+                    f"{', '.join(untold)}: BINARY without annotation",
+                    slices=[tally.file_slice],
+                    paths=[file.path],
+                )
             if self._state.config.populate_meta_fields and not self._is_told(file):
                 partition_path = tally.file_slice.partition_path
                 yield from find_displaced_base_file(file, partition_path, reader)
@@ -302,6 +309,11 @@ class SliceExaminer:
             return
         for chunk in column.chunks:
             tally.add(chunk)
+
+
+def _is_bytes(schema: pa.Schema, name: str) -> bool:
+    place = schema.get_field_index(name)
+    return place >= 0 and bool(pa.types.is_binary(schema.field(place).type))
 
 
 def _parse_schema(text: str, limits: Limits) -> tuple[AvroRecord, pa.Schema]:

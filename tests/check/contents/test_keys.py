@@ -1,4 +1,4 @@
-"""B006 to B009: keys where they should not be, or written as they should not be."""
+"""B006 to B009, and B013: keys where they should not be, or written as they should not be."""
 
 from __future__ import annotations
 
@@ -223,3 +223,25 @@ def test_t002_records_without_a_key(cow: Patient) -> None:
     (finding,) = check_soon(cow.root, "full").findings
     assert (finding.id, finding.partition) == ("T002", "us")
     assert finding.evidence == "1 records without a record key"
+
+
+@pytest.mark.rule("WRITE-3")
+def test_b013_keys_without_the_annotation_of_text(cow: Patient) -> None:
+    """As other writers may store them. Hudi 0.15 then adds the rows of known keys again."""
+
+    def as_bytes(rows: pa.Table) -> pa.Table:
+        index = rows.schema.get_field_index(KEY)
+        return rows.set_column(index, KEY, rows.column(KEY).cast(pa.binary()))
+
+    path = cow.base_file("us", 1)
+    cow.rewrite(path, as_bytes)
+    relative = path.relative_to(cow.root).as_posix()
+    for depth in ("default", "full"):
+        (finding,) = check_soon(cow.root, depth).findings
+        assert (finding.id, finding.severity, finding.paths) == ("B013", "error", (relative,))
+        assert finding.evidence == f"{KEY}: BINARY without annotation"
+    table = bf.open(cow.root)
+    rows = table.to_arrow()
+    assert rows.num_rows == table.scan().count()
+    table.upsert(rows.slice(0, rows.num_rows))
+    assert check_soon(cow.root).status == "clean"
