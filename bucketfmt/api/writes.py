@@ -27,6 +27,7 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.snapshot.newest import on_newest
+from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
 from bucketfmt.table.table import Table as ReadableTable
@@ -35,6 +36,7 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.commit.writer_config import WriterConfig, open_transactions
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
+from bucketfmt.write.rows.basis import find_columns
 from bucketfmt.write.rows.bucket_writer import FileFormats
 from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
 from bucketfmt.write.rows.schema_change import GivenColumns, plan_columns
@@ -306,7 +308,9 @@ class WritableTable(ReadableTable):
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
         options = WriteOptions(evolve=evolve, missing=missing)  # which checks them
         given = GivenColumns(written_columns(schema), options.evolve, options.missing)
-        return plan_columns(self.schema, given, self.config).changes
+        snapshot = self._snapshot()
+        known = find_columns(snapshot, find_stated_text(snapshot.commits, self.config))
+        return () if known is None else plan_columns(known.data, given, self.config).changes
 
     def start_write(
         self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]

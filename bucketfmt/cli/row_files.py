@@ -21,6 +21,7 @@ import typer
 
 import bucketfmt
 from bucketfmt.cli.text_values import csv_type, from_csv, from_json, is_written_as_text
+from bucketfmt.write.rows.incoming import written_columns
 
 __all__ = ["FileFormat", "open_row_files"]
 
@@ -73,19 +74,30 @@ def open_row_files(
         SchemaError: the files, or rows that are to be alike, do not agree on the columns.
     """
     first = _open(files[0], file_format, schema, alike)
+    if len(files) == 1:
+        return pa.RecordBatchReader.from_batches(first.schema, _read(files[0], first))
+    wanted = written_columns(first.schema)
+    wanted = pa.schema([field.with_nullable(True) for field in wanted], wanted.metadata)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from _read(files[0], first)
+        yield from _ordered(_read(files[0], first), wanted)
         for file in files[1:]:
             reader = _open(file, file_format, schema, alike)
-            if different := _find_different(reader.schema, first.schema):
+            if different := _find_different(written_columns(reader.schema), wanted):
                 raise bucketfmt.SchemaError(
                     f"{file} has other columns than {files[0]}: {different}; give files of the "
                     "same columns, or each to a write of its own"
                 )
-            yield from (batch.select(first.schema.names) for batch in _read(file, reader))
+            yield from _ordered(_read(file, reader), wanted)
 
-    return pa.RecordBatchReader.from_batches(first.schema, batches())
+    return pa.RecordBatchReader.from_batches(wanted, batches())
+
+
+def _ordered(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the columns that are wanted, as their fields describe them."""
+    for batch in batches:
+        columns = [batch.column(name) for name in wanted.names]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _find_different(given: pa.Schema, wanted: pa.Schema) -> str | None:

@@ -92,7 +92,7 @@ def list_at_one_moment(folder: str, bound: int) -> Sequence[str]:
         if _load_state(folder) == state:
             # A change from here on may not show in the state if the last is as new as the clock.
             if _is_on_own_disk(state.device):
-                if state.changed < kernel_clock:
+                if _is_settled(state.changed, kernel_clock):
                     if len(listed) <= min(bound, _KEPT_NAMES_MAX):
                         _keep(folder, _Listing(state, listed))
                     return listed
@@ -123,6 +123,16 @@ def _list(folder: str, most: int | None) -> Sequence[str]:
             return tuple(map(_NAME, islice(entries, most)))
     except (FileNotFoundError, NotADirectoryError):
         return ()
+
+
+def _is_settled(changed: int, clock: int) -> bool:
+    """Return whether a change from now on gets another time than the last one.
+
+    A disk that keeps whole seconds (ext2, and ext4 with small inodes) gives all changes of a second
+    one time.
+    """
+    tick = 1_000_000_000 if changed % 1_000_000_000 == 0 else 1
+    return changed // tick < clock // tick
 
 
 def _is_on_own_disk(device: int) -> bool:

@@ -42,6 +42,7 @@ _COMPLETED = State.COMPLETED
 _LEGACY = attrgetter("legacy")
 _REQUESTED_TIME, _COMPLETION_TIME = attrgetter("requested_time"), attrgetter("completion_time")
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
+_FEW = 100  # instants that are looked up one by one
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
 
@@ -94,9 +95,12 @@ class Timeline:
     @cached_property
     def completed(self) -> Timeline:
         """Only completed instants."""
+        pending = self.pending.instants
+        if len(pending) > _FEW:
+            return self._with([each for each in self.instants if each.state is _COMPLETED])
         found: list[Instant] = []
         start = 0
-        for each in self.pending.instants:  # few are
+        for each in pending:
             place, _ = _find_place(self.instants, _key(each, self.layout), self.layout)
             found += self.instants[start:place]
             start = place + 1

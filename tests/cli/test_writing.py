@@ -285,6 +285,19 @@ class TestUpsert:
         assert cli("upsert", table, paths[0], other).code == 0, "the order is of no account"
         assert read(table)[-1]["id"] == "t6"
         assert read(table)[-1]["fare"] == 6
+        twice = tmp_path / "twice.csv"
+        twice.write_text("id,city,ts,fare,fare\nt7,sf,1,1,1\n")
+        for options in ([], ["--dry-run"]):
+            for given in ([twice], [twice, twice]):
+                fails(cli("upsert", table, *given, *options), 2, "columns named twice: fare")
+        rows = pa.table({"id": ["t7"], "city": ["sf"], "ts": [1], "fare": [7.0]})
+        names = [tmp_path / "optional.parquet", tmp_path / "required.parquet"]
+        pq.write_table(rows, names[0])
+        required = pa.schema([field.with_nullable(False) for field in rows.schema])
+        pq.write_table(rows.set_column(0, "id", pa.array(["t8"])).cast(required), names[1])
+        for options in (["--dry-run"], []):
+            assert cli("upsert", table, *names, *options).code == 0
+        assert [row["id"] for row in read(table)][-2:] == ["t7", "t8"]
 
     def test_a_dry_run_is_refused_as_the_write(self, cli: Cli, table: Path, tmp_path: Path) -> None:
         more, less = tmp_path / "more.csv", tmp_path / "less.csv"

@@ -45,6 +45,7 @@ def test_a_heartbeat_is_an_empty_file_where_hudi_looks_for_it(clock: Clock, beat
     heartbeat.stop()
 
 
+@pytest.mark.rule("WRITE-12")
 def test_others_take_a_writer_for_dead_when_it_missed_two(
     tmp_path: Path, clock: Clock, beats: list
 ) -> None:

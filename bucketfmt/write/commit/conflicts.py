@@ -152,10 +152,9 @@ def find_candidates(
     rollbacks_matter = config.table_version < 8 and config.table_type == "MERGE_ON_READ"
     shared = count_shared(before.instants, now.instants)
     known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
-    since = now.instants[shared:]
-    pending = [each for each in now.pending.instants if each not in since]
+    pending = [each for each in now.instants[:shared] if not each.is_completed]
     found = []
-    for instant in (*pending, *since):
+    for instant in (*pending, *now.instants[shared:]):
         if instant.requested_time == requested_time:
             continue
         is_later = instant.requested_time > requested_time

@@ -34,7 +34,7 @@ from bucketfmt.write.rows.schema_change import (
     plan_columns,
 )
 
-__all__ = ["Basis", "check_operations_are_not_kept"]
+__all__ = ["Basis", "check_operations_are_not_kept", "find_columns"]
 
 
 class Basis:
@@ -114,9 +114,9 @@ class Basis:
         return next((each.latest_schema for each in commits if each.latest_schema), None)
 
     def _plan_schema(self, incoming: GivenColumns | None) -> tuple[TableSchema, str]:
-        config, commits = self._config, self.snapshot.commits
-        text = find_stated_text(commits, config)
-        known = self._stated(text)
+        config = self._config
+        text = find_stated_text(self.snapshot.commits, config)
+        known = find_columns(self.snapshot, text)
         change = self._plan_change(None if known is None else known.data, incoming)
         planned, self.schema_changes = change.schema, change.changes
         if incoming is not None and incoming.missing == "keep":
@@ -161,10 +161,15 @@ class Basis:
             return SchemaChange(stored_columns(incoming.schema, config.table_version))
         return plan_columns(known, incoming, config)
 
-    def _stated(self, text: str | None) -> TableSchema | None:
-        if text is None and not self.snapshot.commits:
-            return None
-        return self.snapshot.schema
+
+def find_columns(snapshot: Snapshot, stated: str | None) -> TableSchema | None:
+    """Return the columns of a table; None: nothing states them, and no row is written.
+
+    Args:
+        snapshot: The table now.
+        stated: What its commits or its properties state (`find_stated_text`).
+    """
+    return None if stated is None and not snapshot.commits else snapshot.schema
 
 
 def _writable_index(resolved: ResolvedIndex) -> Index:

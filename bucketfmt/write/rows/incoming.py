@@ -48,8 +48,6 @@ class IncomingRows:
             SchemaError: two columns have one name.
         """
         self._reader = open_rows(data)
-        if repeated := find_repeated(self._reader.schema.names):
-            raise SchemaError(f"columns named twice: {', '.join(repeated)}")
         self.schema = written_columns(self._reader.schema)
 
     def __iter__(self) -> Iterator[pa.Table]:
@@ -92,7 +90,13 @@ def open_rows(data: DataLike) -> pa.RecordBatchReader:
 
 
 def written_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of rows that are written: without Hudi's own and an unnamed index."""
+    """Return the columns of rows that are written: without Hudi's own and an unnamed index.
+
+    Raises:
+        SchemaError: two columns have one name.
+    """
+    if repeated := find_repeated(schema.names):
+        raise SchemaError(f"columns named twice: {', '.join(repeated)}")
     return pa.schema([f for f in without_index(schema) if f.name not in META_COLUMNS])
 
 
