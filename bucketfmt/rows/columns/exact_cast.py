@@ -52,8 +52,8 @@ def cast_exactly(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     cast = _find_cast(source, target)
     if cast is None:
         raise SchemaError(
-            f"column {path} is {target} in the table and {source} in the rows, and no values of "
-            "the two types are equal; cast the column of the rows"
+            f"column {path} is {target} in the table, and {source} in the rows: no values of the "
+            "two types are equal; cast the column of the rows"
         )
     try:
         return cast(array)

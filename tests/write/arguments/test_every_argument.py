@@ -84,6 +84,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "metadata_entries": {"partition": "files"},
     "restore": {"savepoint": "1"},
     "resume_write": {"task": None},
+    "preview_schema_changes": {"schema": SCHEMA},
     "start_write": {"operation": "upsert", "schema": SCHEMA},
     **{name: {"num_buckets": 4} for name in ("preview_rehash", "rehash", "start_rehash")},
     **{name: {"rules": "us,4"} for name in ("preview_rescale", "rescale", "start_rescale")},

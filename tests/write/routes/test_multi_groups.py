@@ -177,7 +177,7 @@ def test_what_is_not_for_such_buckets_is_refused(tmp_path: Path) -> None:
     refused = [
         (lambda: table.rehash(4), "a bucket has one file group"),
         (lambda: table.rescale("us,4", default=2), "rescale of a table with multigroup"),
-        (table.resize, "resize of a table with multigroup"),
+        (table.resize, "this table has multigroup"),
         (lambda: table.bulk_insert(rows([900], ts=1)), "use insert"),
         (lambda: table.start_write("upsert", SCHEMA), "packed into file groups"),
     ]
