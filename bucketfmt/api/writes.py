@@ -39,7 +39,7 @@ from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.basis import find_columns
 from bucketfmt.write.rows.bucket_writer import FileFormats
 from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
-from bucketfmt.write.rows.schema_change import GivenColumns, plan_columns
+from bucketfmt.write.rows.schema_change import plan_columns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.rows.writer import TableWriter
@@ -306,8 +306,8 @@ class WritableTable(ReadableTable):
             UnsupportedError: a new column has a type that a table cannot hold.
         """
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
-        options = WriteOptions(evolve=evolve, missing=missing)  # which checks them
-        given = GivenColumns(written_columns(schema), options.evolve, options.missing)
+        options = WriteOptions(evolve=evolve, missing=missing)
+        given = options.given(WriteOperation.UPSERT, written_columns(schema))
         snapshot = self._snapshot()
         known = find_columns(snapshot, find_stated_text(snapshot.commits, self.config))
         return () if known is None else plan_columns(known.data, given, self.config).changes

@@ -25,7 +25,6 @@ from bucketfmt.format.names.layout import (
     METADATA_FOLDER,
     PARTITION_METAFILE,
     SCHEMA_FOLDER,
-    is_partition_metafile_name,
 )
 from bucketfmt.format.names.names import (
     BaseFileName,
@@ -40,7 +39,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.file_slices import group_files
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
-from bucketfmt.snapshot.listing import listed_file, walk_folders
+from bucketfmt.snapshot.listing import has_metafile, listed_file, walk_folders
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -156,8 +155,7 @@ class ExaminedLister:
 
     def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
         files = self._keep(folder, entries).files
-        names = (entry.name for entry in entries if not entry.is_dir)
-        if any(map(is_partition_metafile_name, names)):
+        if has_metafile(entries):
             return True
         if files:
             every = [file.path for group in files.values() for file in group]

@@ -17,7 +17,14 @@ from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 
-__all__ = ["FileLister", "StoreLister", "is_partition", "listed_file", "walk_folders"]
+__all__ = [
+    "FileLister",
+    "StoreLister",
+    "has_metafile",
+    "is_partition",
+    "listed_file",
+    "walk_folders",
+]
 
 
 class FileLister(Protocol):
@@ -58,6 +65,12 @@ class FileLister(Protocol):
         """
 
 
+def has_metafile(entries: Iterable[FileInfo]) -> bool:
+    """Whether a file among the entries of a folder makes the folder a partition."""
+    names = (entry.name for entry in entries if not entry.is_dir)
+    return any(map(is_partition_metafile_name, names))
+
+
 def is_partition(lister: FileLister, path: str) -> bool:
     """Whether a folder has the metadata file of a partition.
 
@@ -84,8 +97,7 @@ class StoreLister:
         found: list[str] = []
 
         def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
-            names = (entry.name for entry in entries if not entry.is_dir)
-            if not any(map(is_partition_metafile_name, names)):
+            if not has_metafile(entries):
                 return entries
             found.append(folder)
             self._keep(folder, entries)

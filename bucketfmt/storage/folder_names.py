@@ -35,7 +35,6 @@ _OWN_FILE_SYSTEMS = frozenset({"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay"
 _KERNEL_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME  # CLOCK_REALTIME_COARSE
 _TICK_NS = 20_000_000  # and more, of a clock that is not the kernel's here
 
-
 _NAME = attrgetter("name")
 
 
@@ -91,12 +90,10 @@ def list_at_one_moment(folder: str, bound: int) -> Sequence[str]:
             return listed
         if _load_state(folder) == state:
             # A change from here on may not show in the state if the last is as new as the clock.
-            if _is_on_own_disk(state.device):
-                if _is_settled(state.changed, kernel_clock):
-                    if len(listed) <= min(bound, _KEPT_NAMES_MAX):
-                        _keep(folder, _Listing(state, listed))
-                    return listed
-            elif state.changed < clock - _TICK_NS:
+            is_own = _is_on_own_disk(state.device)
+            if _is_settled(state.changed, kernel_clock if is_own else clock - _TICK_NS):
+                if is_own and len(listed) <= min(bound, _KEPT_NAMES_MAX):
+                    _keep(folder, _Listing(state, listed))
                 return listed
         if time.monotonic() > deadline:
             raise StorageError(

@@ -42,7 +42,6 @@ _COMPLETED = State.COMPLETED
 _LEGACY = attrgetter("legacy")
 _REQUESTED_TIME, _COMPLETION_TIME = attrgetter("requested_time"), attrgetter("completion_time")
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
-_FEW = 100  # instants that are looked up one by one
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
 
@@ -95,16 +94,7 @@ class Timeline:
     @cached_property
     def completed(self) -> Timeline:
         """Only completed instants."""
-        pending = self.pending.instants
-        if len(pending) > _FEW:
-            return self._with([each for each in self.instants if each.state is _COMPLETED])
-        found: list[Instant] = []
-        start = 0
-        for each in pending:
-            place, _ = _find_place(self.instants, _key(each, self.layout), self.layout)
-            found += self.instants[start:place]
-            start = place + 1
-        return self._with([*found, *self.instants[start:]])
+        return self._with([each for each in self.instants if each.state is _COMPLETED])
 
     @cached_property
     def pending(self) -> Timeline:

@@ -158,15 +158,15 @@ def find_candidates(
         if instant.requested_time == requested_time:
             continue
         is_later = instant.requested_time > requested_time
-        if instant.is_completed:
+        if instant.is_completed and instant.action == "rollback":
+            is_candidate = rollbacks_matter and is_later
+        elif instant.is_completed:
             is_compaction = instant.action == "commit" and config.table_type == "MERGE_ON_READ"
             is_candidate = (
                 _identity(instant) not in known
                 and instant.action in ("commit", "deltacommit", "replacecommit", "restore")
                 and (compactions_matter or not is_compaction)
             )
-            if instant.action == "rollback":
-                is_candidate = rollbacks_matter and is_later
         elif instant.action == "compaction":
             is_candidate = compactions_matter and is_later
         else:

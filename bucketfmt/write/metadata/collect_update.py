@@ -35,7 +35,6 @@ from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import (
-    find_indexed_columns,
     find_secondary_columns,
 )
 from bucketfmt.process import cached_property
@@ -90,7 +89,6 @@ class UpdateCollector:
         self._change, self._state = change, state
         self._store, self._config, self._limits = state.store, state.config, state.limits
         self._definitions, self._metadata = metadata.definitions, metadata.table
-        self._indexed = find_indexed_columns(self._definitions)
         self._statistics = ColumnStatistics.of(self._definitions, state.config, state.limits)
         self._after = TableAfter(self._state, change)
 
@@ -104,10 +102,10 @@ class UpdateCollector:
         Raises:
             CorruptError: the schema in the change does not parse.
         """
-        schema = self._written_schema
-        if schema is None or not self._indexed:
+        schema, indexed = self._written_schema, self._statistics.columns
+        if schema is None or not indexed:
             return []
-        known = {name for name in self._indexed if schema.get_field_index(name) >= 0}
+        known = {name for name in indexed if schema.get_field_index(name) >= 0}
         return sorted(known - {*self._statistics.columns_of(schema)})
 
     def collect(self, partitions: Iterable[str]) -> MetadataUpdate:
