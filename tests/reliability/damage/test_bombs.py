@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest import mock
 
@@ -128,8 +129,9 @@ def list_timeline(limits: Limits) -> object:
             "hoodie.table.version": "8",
         }
     )
-    with mock.patch("os.scandir", endless_timeline):
-        return load_timeline(LocalStore("/tmp", limits), config, limits)
+    with TemporaryDirectory() as root, mock.patch("os.scandir", endless_timeline):
+        Path(root, config.timeline_path).mkdir(parents=True)
+        return load_timeline(LocalStore(root, limits), config, limits)
 
 
 BOMBS: dict[str, Callable[[], object]] = {
