@@ -146,7 +146,8 @@ def open_transactions(
         ),
         machine,
     )
-    return Transactions(access, MetadataKeeper(writer.metadata_table, kept), kept, config)
+    keeper = MetadataKeeper(writer.metadata_table, kept, machine.now)
+    return Transactions(access, keeper, kept, config)
 
 
 def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:

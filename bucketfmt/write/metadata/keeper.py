@@ -60,10 +60,22 @@ class MetadataKeeper:
     Safe to use from several threads, and in a forked child.
     """
 
-    def __init__(self, policy: MetadataPolicy, kept_commits: KeptCommits) -> None:
-        """Set up; see `MetadataPolicy`. `kept_commits`: of the table."""
+    def __init__(
+        self,
+        policy: MetadataPolicy,
+        kept_commits: KeptCommits,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Set up; see `MetadataPolicy`.
+
+        Args:
+            policy: What becomes of a metadata table.
+            kept_commits: Of the table.
+            now: Returns seconds since the epoch.
+        """
         self._policy = policy
         self._kept_commits = kept_commits
+        self._now = now
 
     def check(self, table: LockedTable) -> None:
         """Have the metadata table in step before work under the lock begins.
@@ -242,7 +254,7 @@ class MetadataKeeper:
                 "rolled back, are in its base files; the next change of the table makes it anew"
             )
             listed = _listed(load_config(store, limits))
-            drop_metadata_table(store, limits, time.time(), check_held, listed)
+            drop_metadata_table(store, limits, self._now(), check_held, listed)
 
 
 def _takes_others_logs(rollback: RollbackMetadata) -> bool:

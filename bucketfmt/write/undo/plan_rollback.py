@@ -95,78 +95,112 @@ def plan_rollback(
     Raises:
         CorruptError: a marker names a file that no write of this instant makes.
     """
-    time = target.requested_time
-    keeps_logs = target.action in ("compaction", "logcompaction") and not in_restore
-    deleted: dict[FileGroupId, set[str]] = defaultdict(set)
-    logged: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
-    markers = tuple(markers)
-    announced = {(marker.partition_path, marker.data_file_name) for marker in markers}
     recorded = [
         (path, stat.file_name, stat)
         for path, stats in metadata.partition_to_write_stats.items()
         for stat in stats
         if target.is_completed
     ]
+    announced = {(marker.partition_path, marker.data_file_name) for marker in markers}
     named = announced.union((path, str(name)) for path, name, _ in recorded)
+    left = _LeftFiles(target, config.table_version, resizes, named, in_restore=in_restore)
+    for path, sizes in listed.items():
+        for name in sizes:
+            left.take(path, name)
+    for path, name in announced:
+        if left.take(path, name):
+            continue
+        parsed = find_data_file_name(name)
+        if not isinstance(parsed, LogFileName) or config.table_version >= 8:
+            raise CorruptError(
+                f"{target.requested_time} announces {name!r}, which is none of its files"
+            )
+        if name in listed.get(path, {}):
+            left.logged[path, parsed.file_id, parsed.instant][name] = listed[path][name]
+    for path, parsed, stat in recorded:
+        if left.take(path, str(parsed)) or not isinstance(parsed, LogFileName):
+            continue
+        is_for_resize = config.table_version >= 8 or left.is_copy(path, parsed)
+        if is_for_resize and str(parsed) not in listed.get(path, {}):
+            continue  # it went with the resize, which a restore takes back first
+        group = path, parsed.file_id, parsed.instant
+        left.logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
+    return RollbackPlan(
+        instant_to_rollback=InstantInfo(commit_time=target.requested_time, action=target.action),
+        rollback_requests=left.requests(root),
+    )
 
-    def is_copy(path: str, name: BaseFileName | LogFileName) -> bool:
-        """Whether the instant wrote a log file for a resize."""
-        is_log = isinstance(name, LogFileName) and name.instant in resizes
-        return is_log and (path, str(name)) in named
 
-    def take(path: str, name: str) -> bool:
+class _LeftFiles:
+    """The files an instant left: those that are deleted, and what it logged to others.
+
+    Attributes:
+        deleted: Names of files that go, by file group.
+        logged: Sizes of what stays and gets a command block, by partition path, file id and base
+            instant.
+    """
+
+    def __init__(
+        self,
+        target: Instant,
+        table_version: int,
+        resizes: Collection[str],
+        named: Collection[tuple[str, str]],
+        *,
+        in_restore: bool,
+    ) -> None:
+        """Set up: `named` are paths and names of files that the instant announced or recorded."""
+        self.deleted: dict[FileGroupId, set[str]] = defaultdict(set)
+        self.logged: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+        self._time = target.requested_time
+        self._table_version = table_version
+        self._resizes = resizes
+        self._named = named
+        self._keeps_logs = (
+            table_version < 8
+            and target.action in ("compaction", "logcompaction")
+            and not in_restore
+        )
+
+    def is_copy(self, path: str, name: BaseFileName | LogFileName) -> bool:
+        """Return whether the instant wrote a log file for a resize."""
+        is_log = isinstance(name, LogFileName) and name.instant in self._resizes
+        return is_log and (path, str(name)) in self._named
+
+    def take(self, path: str, name: str) -> bool:
         """Have a file deleted if it bears the instant, or is named by nothing else."""
         parsed = find_data_file_name(name)
         if parsed is None:
             return False
-        if parsed.instant != time and not (config.table_version >= 8 and is_copy(path, parsed)):
+        is_own = parsed.instant == self._time
+        if not is_own and not (self._table_version >= 8 and self.is_copy(path, parsed)):
             return False
-        if not (keeps_logs and isinstance(parsed, LogFileName) and config.table_version < 8):
-            deleted[path, parsed.file_id].add(name)
+        if not (self._keeps_logs and isinstance(parsed, LogFileName)):
+            self.deleted[path, parsed.file_id].add(name)
         return True
 
-    for path, sizes in listed.items():
-        for name in sizes:
-            take(path, name)
-    for path, name in announced:
-        if take(path, name):
-            continue
-        parsed = find_data_file_name(name)
-        if not isinstance(parsed, LogFileName) or config.table_version >= 8:
-            raise CorruptError(f"{time} announces {name!r}, which is none of its files")
-        if name in listed.get(path, {}):
-            logged[path, parsed.file_id, parsed.instant][name] = listed[path][name]
-    for path, parsed, stat in recorded:
-        if take(path, str(parsed)) or not isinstance(parsed, LogFileName):
-            continue
-        is_for_resize = config.table_version >= 8 or is_copy(path, parsed)
-        if is_for_resize and str(parsed) not in listed.get(path, {}):
-            continue  # it went with the resize, which a restore takes back first
-        group = path, parsed.file_id, parsed.instant
-        logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
-    requests = [
-        RollbackRequest(
-            partition_path=path,
-            file_id=file_id,
-            latest_base_instant=time,
-            files_to_be_deleted=[f"{root}/{join_path(path, name)}"],
-        )
-        for (path, file_id), names in sorted(deleted.items())
-        for name in sorted(names)
-    ]
-    requests += [
-        RollbackRequest(
-            partition_path=path,
-            file_id=file_id,
-            latest_base_instant=base_instant,
-            log_blocks_to_be_deleted=blocks,
-        )
-        for (path, file_id, base_instant), blocks in sorted(logged.items())
-    ]
-    return RollbackPlan(
-        instant_to_rollback=InstantInfo(commit_time=time, action=target.action),
-        rollback_requests=requests,
-    )
+    def requests(self, root: str) -> list[RollbackRequest]:
+        """Return a request for each file to delete, and for each slice that gets a block."""
+        files = [
+            RollbackRequest(
+                partition_path=path,
+                file_id=file_id,
+                latest_base_instant=self._time,
+                files_to_be_deleted=[f"{root}/{join_path(path, name)}"],
+            )
+            for (path, file_id), names in sorted(self.deleted.items())
+            for name in sorted(names)
+        ]
+        slices = [
+            RollbackRequest(
+                partition_path=path,
+                file_id=file_id,
+                latest_base_instant=base_instant,
+                log_blocks_to_be_deleted=blocks,
+            )
+            for (path, file_id, base_instant), blocks in sorted(self.logged.items())
+        ]
+        return files + slices
 
 
 @dataclass(frozen=True, slots=True)
