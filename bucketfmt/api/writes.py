@@ -250,7 +250,8 @@ class WritableTable(ReadableTable):
         given = self._read_keys(keys)
         if given.partition_paths is None:
             return self._delete_found(
-                lambda: self.lookup(given.record_keys, columns), _options(options)
+                lambda: self._look_up(given.record_keys, columns, with_orphans=True),
+                _options(options),
             )
         return self._writer.delete_keys(given, _options(options))
 

@@ -3,8 +3,8 @@
 Pure. Sources: HoodieAppendHandle, HoodieAvroDataBlock, HoodieParquetDataBlock,
 HoodieDeleteBlock, HoodieAvroWrapperUtils. A write appends its data blocks, then one delete
 block, all with the headers INSTANT_TIME and SCHEMA. This holds for every table version: further
-headers of 1.x are for record positions and partial rows, which tables with a bucket index do not
-have.
+headers of 1.x are for record positions, which tables with a bucket index do not have, and for rows
+of some columns, which are not written here.
 """
 
 from __future__ import annotations

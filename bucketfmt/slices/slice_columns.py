@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.log_block import LogBlock
 from bucketfmt.format.names.paths import parse_partition_path
 from bucketfmt.process import cached_property
@@ -20,7 +21,11 @@ from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, OPERATION, RECORD_K
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.merging.log_entries import find_merge_columns
-from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.merging.merge_rules import (
+    MergeRules,
+    find_merge_rules,
+    find_partial_refusal,
+)
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.cross_checks import (
     check_block_columns,
@@ -46,6 +51,7 @@ class RowSpec:
         read_optimized: Leave log files unread.
         keys: Only rows of these record keys.
         commit_times: Only rows these instants wrote.
+        with_orphans: As `MergedLog.remaining` has it.
     """
 
     table: TableSchema
@@ -54,6 +60,7 @@ class RowSpec:
     read_optimized: bool = False
     keys: pa.Array | None = None
     commit_times: frozenset[str] | None = None
+    with_orphans: bool = False
 
     def counting(self) -> RowSpec:
         """Return the same without columns: only the number of rows is wanted."""
@@ -132,6 +139,26 @@ class SliceColumns:
         if RECORD_KEY in names and not self._basis.config.populate_meta_fields:
             names += self._basis.config.record_key_fields
         return pa.schema([table.field(name) for name in dict.fromkeys(names)])
+
+    @cached_property
+    def filled(self) -> frozenset[str]:
+        """The columns that `complete` fills in every row."""
+        config = self._basis.config
+        if config.drop_partition_columns and config.partition_path_holds_values:
+            return frozenset(config.partition_fields)
+        return frozenset()
+
+    def check_partial(self) -> None:
+        """Raise UnsupportedError: log blocks of partial updates are not read in such a table."""
+        by_column_id = self._spec.table.internal is not None
+        reason = find_partial_refusal(self._basis.config, by_column_id=by_column_id)
+        if reason is None and self._spec.commit_times is not None:
+            reason = "the changes between two moments"
+        if reason is not None:
+            raise UnsupportedError(
+                f"log blocks of partial updates (IS_PARTIAL) are not merged for {reason}; compact "
+                "the table with Hudi, or read it read-optimized"
+            )
 
     def matching_schema(self, working: pa.Schema) -> pa.Schema:
         """The columns of a working schema that tell which log record a base row meets."""

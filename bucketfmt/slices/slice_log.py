@@ -82,6 +82,9 @@ class SliceLog:
         working: pa.Schema,
     ) -> list[Run]:
         runs: list[Run] = []
+        has_partial = any(block.is_partial for _, block in blocks)
+        if has_partial:
+            self._columns.check_partial()
         rows_found: Counter[str] = Counter()
         deletes_found: Counter[str] = Counter()
         for kind, alike in groupby(blocks, lambda member: self._run_key(member.block)):
@@ -93,13 +96,11 @@ class SliceLog:
                     runs.append(run)
                     deletes_found[member.block.instant_time] += len(run.block)
                 continue
-            is_partial = members[0].block.header.get(HeaderKey.IS_PARTIAL) == "true"
+            first = members[0].block
+            held = self._held_columns(first) if has_partial else None
             for rows in self._decode_members(members, working):
-                runs.append(
-                    RowRun(
-                        self._columns.of_keys(self._columns.complete(rows, file_slice)), is_partial
-                    )
-                )
+                complete = self._columns.of_keys(self._columns.complete(rows, file_slice))
+                runs.append(RowRun(complete, held, first.is_partial))
             for _, block in members:
                 rows_found[block.instant_time] += count_rows(block, self._basis.limits)
         check_counts(
@@ -110,6 +111,11 @@ class SliceLog:
             self._is_wanted_block,
         )
         return runs
+
+    def _held_columns(self, block: LogBlock) -> frozenset[str]:
+        """Return the columns that rows of a block have, those included that its folder tells."""
+        stored = arrow_schema(parse_avro_schema(block.schema, self._basis.limits))
+        return frozenset(stored.names) | self._columns.filled
 
     def _decode_deletes(self, member: SliceBlock) -> DeleteRun:
         try:

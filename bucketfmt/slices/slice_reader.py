@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -220,9 +221,7 @@ class SliceReader:
             return OverDeletes()
         keys = pc.unique(appended.column(RECORD_KEY))
         runs = [
-            RowRun(_rows_of_keys(run.rows, keys), run.is_partial)
-            if isinstance(run, RowRun)
-            else run
+            replace(run, rows=_rows_of_keys(run.rows, keys)) if isinstance(run, RowRun) else run
             for run in runs
         ]
         before = merge_log(runs, rules, schema, limits)
@@ -325,8 +324,9 @@ class SliceReader:
         self, file_slice: FileSlice, batch_rows: int | None, part: SlicePart
     ) -> Iterator[pa.Table]:
         merged, _ = self._log.load(file_slice)
-        # Where a base row can stand against its log record, it has to be read to be compared.
-        row_filter = None if self._columns.rules.base_by_ordering else self._spec.row_filter
+        # A base row has to be read where it can stand against its log record, or completes it.
+        is_needed = self._columns.rules.base_by_ordering or merged.needs_base
+        row_filter = None if is_needed else self._spec.row_filter
         if part.number:
             keys = self._columns.matching_schema(merged.schema)
             earlier = part.earlier_groups
@@ -337,7 +337,7 @@ class SliceReader:
             yield self._columns.finish(merged.apply(self._columns.of_commit_times(rows)))
         if not part.is_last:
             return
-        rows = self._columns.finish(merged.remaining())
+        rows = self._columns.finish(merged.remaining(with_orphans=self._spec.with_orphans))
         for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
             yield rows.slice(start, batch_rows)
 

@@ -6,7 +6,7 @@ I/O: `locate_keys` and `plan_locator` list; `lookup_rows` opens only the buckets
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -217,15 +217,17 @@ def lookup_rows(
     index_finder: IndexFinder,
     keys: KeySet,
     columns: Sequence[str] | None = None,
+    *,
+    with_orphans: bool = False,
 ) -> pa.Table:
-    """Return the rows of keys. As `Table.lookup`."""
+    """Return the rows of keys. As `Table.lookup`; `with_orphans` as `RowSpec` has it."""
     output = output_schema(snapshot.schema, columns, meta_columns=False)
     with snapshot.state.read_here():
         found = _candidates(snapshot, index_finder, keys)
         metadata = metadata_behind(snapshot.state.lister)
         if metadata is not None:
             found = prune_by_bloom_filters(metadata, found)
-    return read_keys_of_slices(snapshot, found, output)
+    return read_keys_of_slices(snapshot, found, output, with_orphans=with_orphans)
 
 
 def _candidates(
@@ -242,6 +244,8 @@ def read_keys_of_slices(
     snapshot: Snapshot,
     slices: Sequence[tuple[FileSlice, pa.Array]],
     output: pa.Schema,
+    *,
+    with_orphans: bool = False,
 ) -> pa.Table:
     """Return the rows that file slices have of record keys.
 
@@ -249,18 +253,16 @@ def read_keys_of_slices(
         snapshot: The table.
         slices: (file slice, record keys to look for in the slice).
         output: The columns to return.
+        with_orphans: As `RowSpec` has it.
 
     Raises:
         CorruptError: a file is missing or damaged.
         NotFoundError: a file was deleted since, by a rollback or a clean.
     """
+    spec = RowSpec(snapshot.schema, output, with_orphans=with_orphans)
     with snapshot.state.read_here():
         streams = [
-            partial(
-                SliceReader(snapshot, RowSpec(snapshot.schema, output, keys=own)).read,
-                file_slice,
-                None,
-            )
+            partial(SliceReader(snapshot, replace(spec, keys=own)).read, file_slice, None)
             for file_slice, own in slices
         ]
         sizes = [file_slice.size for file_slice, _ in slices]

@@ -448,16 +448,27 @@ class Table:
         Raises:
             ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
+        return self._look_up(keys, columns)
+
+    def _look_up(
+        self,
+        keys: KeysLike,
+        columns: str | Sequence[str] | None = None,
+        *,
+        with_orphans: bool = False,
+    ) -> pa.Table:
+        """As `lookup`; `with_orphans` as `RowSpec` has it."""
         if columns is not None:
             columns = check_names("columns", columns)
         given, finder = hold_keys(keys, self.config), self._index_finder
 
         def look_up(newest: Snapshot) -> pa.Table:
-            return lookup_rows(newest, finder, self._read_keys(given, newest), columns)
+            asked = self._read_keys(given, newest)
+            return lookup_rows(newest, finder, asked, columns, with_orphans=with_orphans)
 
         found = on_newest(self._snapshot, look_up)
         if not found.num_rows and may_be_misspelt(given, self.config):
-            warnings.warn(f"0 of {len(given)} keys found{self.key_hint()}", stacklevel=2)
+            warnings.warn(f"0 of {len(given)} keys found{self.key_hint()}", stacklevel=3)
         return found
 
     def key_hint(self) -> str:

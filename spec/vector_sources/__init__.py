@@ -5,7 +5,7 @@ from __future__ import annotations
 from spec.vector_sources import names, paths, places, properties
 from spec.vector_sources.buckets import directories, file_groups, hashing, keys, rings, rules
 from spec.vector_sources.files import deletes, footers, hfiles, logs, metadata_records, virtual_logs
-from spec.vector_sources.timelines import commits, slices, snapshots, timeline
+from spec.vector_sources.timelines import commits, partial_updates, slices, snapshots, timeline
 
 __all__ = ["SOURCES"]
 
@@ -27,6 +27,7 @@ SOURCES = (
     footers.vectors,
     commits.vectors,
     slices.vectors,
+    partial_updates.vectors,
     snapshots.vectors,
     hfiles.vectors,
     metadata_records.vectors,

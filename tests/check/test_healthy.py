@@ -27,9 +27,6 @@ def test_table_is_clean(golden: Golden, version: str, name: str) -> None:
     for depth in ("quick", "full"):
         report = check_soon(root, depth)
         assert found(report) == BROKEN_BY_HUDI.get(name, set()), report.findings
-        if name == "partial" and depth == "full":  # blocks that are not merged here
-            assert report.status == "incomplete"
-            continue
         assert report.status == ("findings" if name in BROKEN_BY_HUDI else "clean")
         assert not [s for s in report.not_checked if "failed" in s]
 
@@ -126,12 +123,3 @@ def test_wrong_arguments_are_refused(golden: Golden) -> None:
         table.check("deep")
     with pytest.raises(ValueError, match="max_findings"):
         table.check(max_findings=0)
-
-
-@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
-def test_partial_updates_that_are_not_merged_are_never_called_clean(
-    golden: Golden, version: str
-) -> None:
-    report = check_soon(golden(version, "partial"))
-    assert report.status == "incomplete"
-    assert any("partial updates" in sentence for sentence in report.not_checked)

@@ -34,11 +34,13 @@ from bucketfmt.format.log.log_file import check_block_header
 from bucketfmt.format.log.virtual_log import is_virtual_log
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.limits import Limits
+from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_types import AvroRecord
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.merging.merge_rules import find_partial_refusal
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, ROW_FILE_FORMATS, RowFile, open_row_block
 from bucketfmt.slices.cross_checks import (
@@ -49,6 +51,8 @@ from bucketfmt.slices.cross_checks import (
     find_left_out,
     find_nullability_changes,
 )
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.base_files import open_base_file
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.virtual_logs import load_pointed
@@ -58,7 +62,6 @@ __all__ = ["SliceExaminer"]
 
 _LOG_BYTES_AT_ONCE = 128 << 20  # of all threads together; a larger file is read alone
 _NOTHING = memoryview(b"")
-_IS_PARTIAL = "log blocks of partial updates, which are not merged here; compact it with Hudi"
 
 
 @dataclass
@@ -84,6 +87,11 @@ class SliceExaminer:
         self._instants = {commit.requested_time for commit in self._state.commits if commit.files}
         limits = snapshot.state.limits
         self._parse_schema = lru_cache(maxsize=64)(partial(_parse_schema, limits=limits))
+
+    @cached_property
+    def _partial_refusal(self) -> str | None:
+        by_column_id = bool(self._state.schema_history)
+        return find_partial_refusal(self._state.config, by_column_id=by_column_id)
 
     def examine(self, file_slice: FileSlice, tally: KeyTally) -> Iterator[Event]:
         """Yield what is wrong with the files of a slice; its keys go to `tally`."""
@@ -121,6 +129,8 @@ class SliceExaminer:
         # Log files do not belong into a copy-on-write table: T004 tells.
         if is_sound and file_slice.log_files and self._state.config.table_type == "MERGE_ON_READ":
             yield from self._compare_counts(file_slice, counts)
+            if self._with_keys and any(block.is_partial for block in counts.blocks):
+                yield from self._try_updates(file_slice)
         if tally.nulls:
             yield Finding.of(
                 "T002",
@@ -128,6 +138,15 @@ class SliceExaminer:
                 partition=file_slice.partition_path,
                 slices=[file_slice],
             )
+
+    def _try_updates(self, file_slice: FileSlice) -> Iterator[Event]:
+        """Merge a slice with updates of some columns, whose rows have to be there."""
+        try:
+            spec = RowSpec(self._snapshot.schema, pa.schema([]))
+            SliceReader(self._snapshot, spec).count(file_slice)
+        except BucketfmtError as error:
+            path = file_slice.log_files[0].path
+            yield event_of_error(error, "T002", path, partition=file_slice.partition_path)
 
     # -- base files
 
@@ -210,8 +229,9 @@ class SliceExaminer:
     ) -> Iterator[Event]:
         kind, instant, limits = block.block_type, block.instant_time, self._state.limits
         counts.blocks.append(replace(block, content=_NOTHING))
-        if block.header.get(HeaderKey.IS_PARTIAL) == "true":
-            yield NotChecked(file.path, _IS_PARTIAL)
+        if block.is_partial and self._partial_refusal is not None:
+            why = f"log blocks of partial updates are not merged for {self._partial_refusal}"
+            yield NotChecked(file.path, f"{why}; compact the table with Hudi")
         keys, stated = tally.keys, self._stated_columns(instant)
         if kind is BlockType.DELETE:
             if HeaderKey.SCHEMA in block.header:

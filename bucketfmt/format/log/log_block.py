@@ -121,6 +121,11 @@ class LogBlock:
         """
         return self._required(HeaderKey.SCHEMA)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether the rows hold only the columns that an update assigns."""
+        return self.header.get(HeaderKey.IS_PARTIAL) == "true"
+
     def _required(self, key: HeaderKey) -> str:
         value = self.header.get(key)
         if value is None:

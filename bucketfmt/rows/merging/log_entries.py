@@ -22,6 +22,7 @@ from bucketfmt.rows.merging.ordering import Indexes, Mask, OrderingValues, find_
 
 __all__ = [
     "DeleteRun",
+    "HeldColumns",
     "LogEntries",
     "RowRun",
     "Run",
@@ -37,10 +38,13 @@ class RowRun:
 
     Attributes:
         rows: In the schema that all rows are merged in, with `_hoodie_record_key`.
+        held: Where a log has partial updates, the columns that the blocks hold. The others are null
+            here, and are those of older records. None: the blocks hold whole rows.
         is_partial: The block's IS_PARTIAL header: the block holds only the columns of an update.
     """
 
     rows: pa.RecordBatch | pa.Table
+    held: frozenset[str] | None = None
     is_partial: bool = False
 
 
@@ -52,6 +56,47 @@ class DeleteRun:
 
 
 Run = RowRun | DeleteRun
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldColumns:
+    """Which columns the rows of a log with partial updates hold.
+
+    Attributes:
+        columns: Sets of columns that the same rows hold.
+        masks: A line for each of these sets: which kinds of rows hold the columns.
+        are_updates: Which kinds of rows are those of partial blocks.
+        of_rows: For each row its kind.
+        first_entry: The first entry of a partial block. Records before it are merged whole.
+    """
+
+    columns: tuple[tuple[str, ...], ...]
+    masks: Mask
+    are_updates: Mask
+    of_rows: Indexes
+    first_entry: int
+
+    @classmethod
+    def find(cls, runs: Sequence[Run], names: Sequence[str]) -> HeldColumns | None:
+        """Return the columns that the rows of `runs` hold of `names`; None: all hold all."""
+        firsts = [span.start for run, span in _spans(runs) if getattr(run, "is_partial", False)]
+        if not firsts:
+            return None
+        rows = [run for run in runs if isinstance(run, RowRun)]
+        kinds = list(dict.fromkeys((run.held, run.is_partial) for run in rows))
+        alike: dict[tuple[bool, ...], list[str]] = {}
+        for name in names:
+            alike.setdefault(tuple(h is None or name in h for h, _ in kinds), []).append(name)
+        return cls(
+            columns=tuple(map(tuple, alike.values())),
+            masks=np.array(list(alike), np.bool_),
+            are_updates=np.array([is_partial for _, is_partial in kinds], np.bool_),
+            of_rows=np.repeat(
+                [kinds.index((run.held, run.is_partial)) for run in rows],
+                [run.rows.num_rows for run in rows],
+            ),
+            first_entry=min(firsts),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +114,7 @@ class LogEntries:
         is_foreign: The entry is such a delete because its ordering value has another Java class
             than the rows' ordering values.
         ordering: The ordering values; None if the rules compare none.
+        held: The columns that the rows hold; None if all hold all.
     """
 
     rows: pa.Table
@@ -80,6 +126,7 @@ class LogEntries:
     is_unordered: Mask
     is_foreign: Mask
     ordering: OrderingValues | None
+    held: HeldColumns | None = None
 
     @classmethod
     def of(cls, runs: Sequence[Run], rules: MergeRules, schema: pa.Schema) -> LogEntries:
@@ -88,7 +135,7 @@ class LogEntries:
         Raises:
             CorruptError: a record key is null.
             LimitError: the record keys take 2 GiB or more.
-            UnsupportedError: a run holds partial rows.
+            UnsupportedError: rows without ordering value compete with a delete of another type.
         """
         tables = [_rows_of(run, schema) for run in runs if isinstance(run, RowRun)]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
@@ -109,7 +156,8 @@ class LogEntries:
             ordering = _find_ordering(runs, rules, columns, is_unordered, is_foreign)
         row = np.where(from_rows, np.cumsum(from_rows) - 1, -1)
         marks = is_marked, is_overruling, is_unordered, is_foreign
-        entries = cls(rows, keys, codes, row, *marks, ordering)
+        held = HeldColumns.find(runs, schema.names)
+        entries = cls(rows, keys, codes, row, *marks, ordering, held)
         if is_foreign.any() and len(rules.ordering_fields) == 1:
             unset = np.zeros(len(codes), np.bool_)
             unset[from_rows] = columns[0].is_null().to_numpy()
@@ -206,11 +254,6 @@ def _find_ordering(
 
 
 def _rows_of(run: RowRun, schema: pa.Schema) -> pa.Table:
-    if run.is_partial:
-        raise UnsupportedError(
-            "a log block of partial updates (IS_PARTIAL); compact the table with Hudi, or read "
-            "it read-optimized"
-        )
     rows = run.rows if isinstance(run.rows, pa.Table) else pa.Table.from_batches([run.rows])
     if not rows.schema.equals(schema):
         raise ValueError("the rows have another schema than the merge; conform the rows first")

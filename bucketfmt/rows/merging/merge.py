@@ -20,11 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, Run, find_ordering_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.ordering import Indexes, Mask, OrderingValues
+from bucketfmt.rows.merging.partial_updates import ComposedRows, compose_rows
 
 __all__ = ["MergedLog", "Replacements", "find_winners", "merge_log"]
 
@@ -82,8 +84,17 @@ class MergedLog:
         num_updates: The number of log rows that replaced a base row so far.
     """
 
-    def __init__(self, entries: LogEntries, winners: Indexes, rules: MergeRules) -> None:
-        """Take the entry at `winners[k]` for the key `entries.keys[k]`."""
+    def __init__(
+        self,
+        entries: LogEntries,
+        winners: Indexes,
+        rules: MergeRules,
+        composed: ComposedRows | None = None,
+    ) -> None:
+        """Take the entry at `winners[k]` for the key `entries.keys[k]`.
+
+        `composed`: of keys with partial updates, the records.
+        """
         self.record_keys: pa.Array = entries.keys
         self.num_entries = len(entries.codes)
         self._rules = rules
@@ -110,8 +121,52 @@ class MergedLog:
         self._rows: pa.Table = kept
         self._row = np.full(len(winners), -1)
         self._row[self._has_row] = (np.cumsum(chosen) - 1)[row]
+        self._lacking: list[tuple[Sequence[str], Mask]] = []
+        self._needs_base: Mask = np.zeros(len(winners), np.bool_)
+        if composed is not None:
+            self._needs_base[composed.codes[composed.is_update]] = True
+            self._compose(entries.rows, composed)
         self._is_matched: Mask = np.zeros(len(winners), np.bool_)
         self.num_updates = 0
+
+    def _compose(self, rows: pa.Table, composed: ComposedRows) -> None:
+        """Give the rows of keys with partial updates the columns of several records."""
+        is_row = self._has_row[composed.codes]
+        places = self._row[composed.codes[is_row]]
+        order = np.argsort(places)
+        places = places[order]
+        found = self._rows.columns
+        sorted_sources = composed.sources[:, is_row][:, order]
+        for names, sources in zip(composed.columns, sorted_sources, strict=True):
+            is_known = sources >= 0
+            if not is_known.all():
+                lacks = np.zeros(self._rows.num_rows, np.bool_)
+                lacks[places[~is_known]] = True
+                self._lacking.append((names, lacks))
+            taken = pa.array(sources, mask=~is_known)
+            for name in names:
+                index = rows.schema.get_field_index(name)
+                found[index] = _replace(found[index], places, rows.column(index).take(taken))
+        self._rows = pa.Table.from_arrays(found, schema=self._rows.schema)
+
+    def _completed(self, rows: pa.Table, row: Indexes, base: pa.Table, hits: Indexes) -> pa.Table:
+        """Return rows of the log with the columns that the log lacks from their base rows."""
+        for names, lacks in self._lacking:
+            places = np.flatnonzero(lacks[row])
+            if not len(places):
+                continue
+            found = rows.columns
+            of_base = base.select(names).take(pa.array(hits[places]))
+            for name, values in zip(names, of_base.columns, strict=True):
+                index = rows.schema.get_field_index(name)
+                found[index] = _replace(found[index], places, values)
+            rows = pa.Table.from_arrays(found, schema=rows.schema)
+        return rows
+
+    @property
+    def needs_base(self) -> bool:
+        """Whether rows have columns that only base rows can tell."""
+        return bool(self._lacking) or bool(self._needs_base.any())
 
     @property
     def schema(self) -> pa.Schema:
@@ -182,6 +237,7 @@ class MergedLog:
         has_row = row >= 0
         self._rows = self._rows.combine_chunks()  # copies once, and speeds up `take`
         rows: pa.Table = self._rows.take(pa.array(row[has_row]))
+        rows = self._completed(rows, row[has_row], base, hits[has_row])
         self.num_updates += rows.num_rows
         return Replacements(hits[has_row], rows, hits[~has_row])
 
@@ -193,8 +249,25 @@ class MergedLog:
         """
         self._find_matches(keys)
 
-    def remaining(self) -> pa.Table:
-        """Return the log rows of keys that no base row had; call it after the whole base file."""
+    def remaining(self, *, with_orphans: bool = False) -> pa.Table:
+        """Return the log rows of keys that no base row had; call it after the whole base file.
+
+        Args:
+            with_orphans: Return updates of some columns, of which there is no row, as rows whose
+                other columns are null: to delete them.
+
+        Raises:
+            UnsupportedError: there are such updates.
+        """
+        orphans = np.flatnonzero(self._needs_base & self._has_row & ~self._is_matched)
+        if len(orphans) and not with_orphans:
+            key = self.record_keys[int(orphans[0])].as_py()
+            others = f" and {len(orphans) - 1} more" if len(orphans) > 1 else ""
+            raise UnsupportedError(
+                f"key {key!r}{others}: the log has updates of some columns, and there is no row "
+                "that they update, so that Hudi fails or reads other bytes; delete these keys, or "
+                "write their rows with all columns"
+            )
         row = self._row[self._has_row & ~self._is_matched]
         if len(row) == self._rows.num_rows:
             return self._rows
@@ -282,13 +355,17 @@ def merge_log(
 
     Raises:
         CorruptError: a record has no key.
-        UnsupportedError: rows are partial, or a delete marker is in a column that has no text.
+        UnsupportedError: a delete marker is in a column that has no text, or a delete cannot be
+            compared with a record because its ordering value is of another type.
         LimitError: the rows take more than `log_rows_bytes_max` bytes.
         ValueError: rows have another schema.
     """
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
-    return MergedLog(entries, find_winners(entries, rules), rules)
+    winners, composed = find_winners(entries, rules), compose_rows(entries, rules.log_by_ordering)
+    if composed is not None:
+        winners[composed.codes] = composed.winners
+    return MergedLog(entries, winners, rules, composed)
 
 
 def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.table.table_config import MergeMode, TableConfig
 
-__all__ = ["MergeRules", "find_merge_rules"]
+__all__ = ["MergeRules", "find_merge_rules", "find_partial_refusal"]
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
@@ -88,6 +88,21 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
         delete_field=field or None,
         delete_markers=(marker,) if marker else (),
     )
+
+
+def find_partial_refusal(config: TableConfig, *, by_column_id: bool) -> str | None:
+    """Return the kind of table that a table is if log blocks of partial updates are not merged.
+
+    Hudi's writers make no such blocks without meta columns. Where columns are known by id, Hudi's
+    readers null the columns that a block lacks.
+
+    Args:
+        config: The properties of the table.
+        by_column_id: Whether the columns of the table are known by id.
+    """
+    if not config.populate_meta_fields:
+        return "a table without meta columns"
+    return "a table whose columns are known by id" if by_column_id else None
 
 
 def _rules_of_payload(config: TableConfig) -> MergeRules:

@@ -368,7 +368,7 @@ class BucketWriter:
         columns = dict.fromkeys((*key_columns(config), *merged))
         output = output_schema(snapshot.schema, list(columns), meta_columns=False)
         asked = [(file_slice, given.chunk(0)) for file_slice in plan.stored]
-        rows = read_keys_of_slices(snapshot, asked, output)
+        rows = read_keys_of_slices(snapshot, asked, output, with_orphans=True)
         if not config.populate_meta_fields:
             return Deletes(record_keys(rows, config, are_stored=True), rows)
         return Deletes(rows.column(RECORD_KEY), rows)

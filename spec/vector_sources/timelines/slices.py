@@ -361,18 +361,6 @@ def _merging() -> Iterator[Vector]:
             {"properties": properties, "base": [], "log": [], "ordering_type": "long"},
             error="unsupported",
         )
-    yield Vector(
-        "merge.partial-rows",
-        ["MERGE-9"],
-        "written for this text; the header IS_PARTIAL of a block with rows",
-        {
-            "properties": _EVENT,
-            "base": base,
-            "log": [{**update, "is_partial": True}],
-            "ordering_type": "long",
-        },
-        error="unsupported",
-    )
     half = {**_EVENT, "hoodie.record.merge.property.hoodie.payload.delete.field": "value"}
     yield Vector(
         "merge.delete-field-alone",

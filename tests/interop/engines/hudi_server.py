@@ -7,6 +7,7 @@ Each line of standard input is a JSON object, and is answered by one on standard
 
     read      table, into, options: keeps a view as parquet
     write     table, rows, options: writes the rows of a parquet file
+    merge     table, rows, assigned, options: updates columns of rows of the same id, by MERGE INTO
     index     table, column, options, expression: makes an index of the same name as the column, by
               Spark SQL: a secondary index, or bounds of an expression that has these options
     service   table, service, instant, options: a table service, by Hudi's write client
@@ -22,6 +23,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +60,17 @@ class Session:
         write = rows.write.format("hudi").options(**asked["options"]).mode("append")
         write.save(asked["table"])
 
+    def merge(self, asked: dict[str, Any]) -> None:
+        self.spark.read.parquet(asked["rows"]).createOrReplaceTempView("given")
+        assigned = ", ".join(f"t.{name} = s.{name}" for name in asked["assigned"])
+        with self._judged(asked):
+            self.spark.sql(
+                "merge into judged t using given s on t.id = s.id "
+                f"when matched then update set {assigned}"
+            ).collect()
+
     def index(self, asked: dict[str, Any]) -> None:
-        for key, value in asked["options"].items():
-            self.spark.conf.set(key, value)
-        try:
-            self.spark.sql(f"create table judged using hudi location '{asked['table']}'")
+        with self._judged(asked):
             column, expression = asked["column"], asked["expression"]
             made = f"create index {column} on judged ({column})"
             if expression:
@@ -69,6 +78,15 @@ class Session:
                 made = f"create index {column} on judged using column_stats({column})"
                 made += f" options({given})"
             self.spark.sql(made).collect()
+
+    @contextmanager
+    def _judged(self, asked: dict[str, Any]) -> Iterator[None]:
+        """Call the table `judged`, and set the options, while the body runs."""
+        for key, value in asked["options"].items():
+            self.spark.conf.set(key, value)
+        try:
+            self.spark.sql(f"create table judged using hudi location '{asked['table']}'")
+            yield
         finally:
             self.spark.sql("drop table if exists judged")
             for key in asked["options"]:

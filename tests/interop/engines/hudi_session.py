@@ -79,6 +79,19 @@ class HudiSession:
         self._process.ask(do="read", table=table, into=into, options=given, where=where)
         return ds.dataset(into, format="parquet").to_table()
 
+    def merge_into(
+        self, table: str, rows: pa.Table, assigned: Sequence[str], options: Mapping[str, str]
+    ) -> None:
+        """Have some columns of the rows of the same `id` updated, by `merge into`.
+
+        Raises:
+            HudiRefusesError: they were not.
+        """
+        path = self.folder / "rows.parquet"
+        pq.write_table(rows, path, coerce_timestamps="us")
+        given = {"rows": str(path), "assigned": [*assigned], "options": {**options}}
+        self._process.ask(do="merge", table=table, **given)
+
     def make_index(
         self,
         table: str,

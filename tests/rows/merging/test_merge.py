@@ -240,8 +240,6 @@ def test_empty_log() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UnsupportedError, match="IS_PARTIAL"):
-        merge_log([RowRun(rows(("a", 1, 1)), is_partial=True)], NEWEST, SCHEMA)
     with pytest.raises(CorruptError, match="has no record key"):
         merge_log([RowRun(rows((None, 1, 1)))], NEWEST, SCHEMA)
     with pytest.raises(CorruptError, match="has no record key"):

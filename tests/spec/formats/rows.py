@@ -245,9 +245,35 @@ def merge(question: Json) -> Json:
     return {row["_hoodie_record_key"]: row["value"] for row in rows}
 
 
+def partial_updates(question: Json) -> Json:
+    rules = find_merge_rules(TableConfig.from_properties(question["properties"]))
+    base = _numbers(question["base"])
+    runs = [
+        RowRun(
+            _numbers(run["rows"]),
+            frozenset({"_hoodie_record_key", "ts", *run["holds"]}),
+            run["is_partial"],
+        )
+        if "rows" in run
+        else _run(run, "")
+        for run in question["log"]
+    ]
+    log = merge_log(runs, rules, base.schema)
+    rows = pa.concat_tables([log.apply(base), log.remaining()]).to_pylist()
+    return {row.pop("_hoodie_record_key"): row for row in rows}
+
+
+def _numbers(rows: Json) -> pa.Table:
+    columns = {name: pa.array([row.get(name) for row in rows], pa.int64()) for name in _NUMBERS}
+    return pa.table({"_hoodie_record_key": [row["key"] for row in rows], **columns})
+
+
+_NUMBERS = ("ts", "a", "b", "c")
+
+
 def _run(run: Json, kind: str) -> RowRun | DeleteRun:
     if "rows" in run:
-        return RowRun(_rows(run["rows"], kind), run.get("is_partial", False))
+        return RowRun(_rows(run["rows"], kind))
     deletes = [
         DeleteRecord(key, "", _ordering_value(OrderingKind[name], value))
         for key, name, value in run["deletes"]
@@ -301,6 +327,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "log-file": log_file,
     "log-selection": log_selection,
     "merge": merge,
+    "partial-updates": partial_updates,
     "murmur2": lambda q: murmur2_hudi(q["text"].encode(), q["seed"]),
     "record-positions": record_positions,
     "virtual-log": virtual_log,

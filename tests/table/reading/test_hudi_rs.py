@@ -65,8 +65,6 @@ ROWS_TOO_MANY = {("flink-0.14.0", "mor_changelog"): 8}
 """Tables of which hudi-rs returns deleted rows: it overlooks the operation -D of a changelog."""
 
 REFUSED_BY_US = {
-    ("1.0.2", "partial"): "partial updates are not built",
-    ("1.2.0", "partial"): "partial updates are not built",
     ("1.0.2", "dms_mor"): "the table names code of its own for its merging",
 }
 
