@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
+import pyarrow as pa
+
 from bucketfmt.check.examined import event_of_error
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import (
@@ -16,12 +18,14 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.names.layout import PROPERTIES
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import list_properties_updates, load_config_of_file
 
-__all__ = ["load_properties_faults"]
+__all__ = ["find_unknown_fields", "load_properties_faults"]
 
 _UPDATING = timedelta(minutes=10)  # an update takes seconds
 
@@ -49,4 +53,17 @@ def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Itera
             "an update of the properties was not finished: this file is left",
             paths=[entry.path],
             severity="warning",
+        )
+
+
+def find_unknown_fields(config: TableConfig, columns: pa.Schema) -> Iterator[Finding]:
+    """Yield T006 where keys or partitions are of columns that the table has not."""
+    rows = columns.empty_table()
+    fields = dict.fromkeys((*config.record_key_fields, *config.partition_fields))
+    unknown = [field for field in fields if find_column(rows, field) is None]
+    if unknown:
+        yield Finding.of(
+            "T006",
+            f"keys or partitions are of {', '.join(unknown)}, which the table has no column for",
+            paths=[PROPERTIES],
         )

@@ -36,7 +36,7 @@ from bucketfmt.check.placement.keys import KeyTally, find_collapsing_keys
 from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
-from bucketfmt.check.properties import load_properties_faults
+from bucketfmt.check.properties import find_unknown_fields, load_properties_faults
 from bucketfmt.check.report import CheckReport, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
@@ -161,6 +161,8 @@ class _Check:
         state = self._load_state()
         self._take(load_properties_faults(self._store, self._limits, self.now), "properties")
         self._take(load_timeline_faults(state, self.now), "the timeline")
+        if depth != "quick":
+            _ = state.archived_instants  # their damage is told through the state
         self._take(find_reused_file_ids(state.commits), "replaced file groups")
         self._tell("timeline", 1, 1)
 
@@ -175,6 +177,7 @@ class _Check:
         view = load_index_view(state, snapshot, self._finder, slices, events)
         self._take(iter(events), "the index")
         if depth != "quick":
+            self._take(self._find_unknown_fields(snapshot), "the columns")
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
         checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
@@ -263,6 +266,10 @@ class _Check:
             why = "commits contradict each other about which file groups it has"
             self._builder.add(NotChecked(f"partition {path!r}", why))
             return None
+
+    def _find_unknown_fields(self, snapshot: Snapshot) -> Iterator[Event]:
+        with suppress(BucketfmtError):  # told of what states the columns
+            yield from find_unknown_fields(self._config, snapshot.schema.data)
 
     def _compare_with_keys(
         self,

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -211,8 +212,16 @@ def _cell_text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
-        return "\n".join(str(item) for item in value)
-    return str(value).replace("\n", "\\n")
+        return "\n".join(_printable(str(item)) for item in value)
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Return the text without what a terminal obeys: values of a table are not to be trusted."""
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:

@@ -5,6 +5,7 @@ I/O: reads the files, batch by batch where their format allows.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,9 +123,18 @@ def _open(
             raise typer.BadParameter(f"{what}: the format is unknown; give --format")
         file_format = found
     with _naming(file):
-        if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end
+        if is_stdin and _is_read_from_its_end(file_format):
             return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema, alike)
         return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema, alike)
+
+
+def _is_read_from_its_end(file_format: FileFormat) -> bool:
+    """Whether standard input has to be held as a whole; a stream of Arrow need not be."""
+    if file_format is FileFormat.ARROW:
+        return isinstance(sys.stdin.buffer, io.BufferedReader) and (
+            sys.stdin.buffer.peek(6)[:6] == b"ARROW1"
+        )
+    return file_format is FileFormat.PARQUET
 
 
 def _open_as(
@@ -139,9 +149,9 @@ def _open_as(
         return _open_csv(source, schema)
     if file_format is FileFormat.JSONL:
         return _open_json(source, schema, alike)
-    if not isinstance(source, Path):
+    if not isinstance(source, (Path, pa.BufferReader)):
         return pa.ipc.open_stream(source)
-    mapped = pa.memory_map(str(source))
+    mapped = pa.memory_map(str(source)) if isinstance(source, Path) else source
     try:
         opened = pa.ipc.open_file(mapped)
     except pa.ArrowInvalid:
@@ -191,6 +201,8 @@ def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordB
         num_lines, longest = num_lines + 1, max(longest, len(line))
         counts.update(fields.keys())
         quoted.update(name for name in floats if _is_quoted(fields.get(name)))
+    if not num_lines and schema is not None:
+        return schema.empty_table().to_reader()
     given = {name: kind for name, kind in known.items() if counts[name]}
     apart = {n: kind for n, kind in given.items() if n in quoted or is_written_as_text(kind)}
     plain = pa.schema({n: kind for n, kind in given.items() if n not in apart})

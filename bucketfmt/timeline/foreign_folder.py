@@ -53,6 +53,11 @@ def _describe(store: Store) -> str:
     uri = store.uri.rstrip("/")
     if any(map(is_properties_name, files)):
         return f"this is the {METADATA_FOLDER} folder of the table at {_parent(uri, 1)}"
+    if METADATA_FOLDER in folders:
+        return (
+            f"{PROPERTIES} is not there, and the rest of {METADATA_FOLDER} is; restore the file "
+            "from a backup"
+        )
     metafile = next(filter(is_partition_metafile_name, files), None)
     if metafile is not None:
         depth = _partition_depth(store, metafile)

@@ -261,16 +261,18 @@ def test_t001_unreadable_plan_of_a_compaction(golden_copy: Copy, version: str) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_t001_archived_timeline_is_damaged(golden_copy: Copy, version: str) -> None:
-    """Only asked where the active timeline does not tell when a write completed."""
+    """Quick asks only where the active timeline does not tell when a write completed."""
     patient = Patient(golden_copy(version, "cleaned"))
     pattern = "history/*.parquet" if version != "0.15.0" else "archived/.commits_*"
     archived = [p for p in (patient.root / ".hoodie").rglob("*") if p.match(pattern)]
     assert archived
     for path in archived:
         path.write_bytes(path.read_bytes()[:-5])
-    findings = check_soon(patient.root).findings
-    assert {finding.id for finding in findings} <= {"T001"}
-    assert all("archived" in f.evidence or "history" in f.evidence for f in findings)
+    for depth in DEPTHS:
+        findings = check_soon(patient.root, depth).findings
+        assert {finding.id for finding in findings} - {"T001"} == set()
+        assert findings or depth == "quick"
+        assert all("archived" in f.evidence or "history" in f.evidence for f in findings)
 
 
 # -- T006
@@ -383,6 +385,17 @@ def test_an_update_under_way_is_left_alone(cow: Patient) -> None:
 def test_t006_number_of_buckets_is_none(cow: Patient, number: str) -> None:
     cow.state(hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets=number)
     check_says(cow, "T006", cow.root / PROPERTIES, "is not a positive number")
+
+
+@pytest.mark.parametrize(
+    "fields", ["hoodie.table.recordkey.fields", "hoodie.table.partition.fields"]
+)
+def test_t006_fields_that_are_no_columns(cow: Patient, fields: str) -> None:
+    cow.state(**{fields.replace(".", "__"): "nope"})
+    for depth in ("default", "full"):
+        found = [f for f in check_soon(cow.root, depth).findings if f.id == "T006"]
+        assert [(f.severity, f.paths) for f in found] == [("error", (PROPERTIES,))]
+        assert "are of nope, which the table has no column for" in found[0].evidence
 
 
 def test_t006_schema_at_creation_does_not_parse(cow: Patient) -> None:

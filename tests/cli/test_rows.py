@@ -40,6 +40,22 @@ class TestRead:
             ["key-000125", "6"],
         ]
 
+    def test_columns_of_several_options(self, mor: Path, cli: Cli) -> None:
+        run = cli("read", mor, "-c", "id", "-c", "qty, ts", "-f", "id = key-000125", "-n", 1)
+        assert run.out.splitlines()[0].split() == ["id", "qty", "ts"]
+        run = cli("read", mor, "-c", "id", "-c", "qty,id")
+        assert (run.code, "id named twice" in run.err) == (64, True)
+
+    def test_a_terminal_obeys_no_value(self, tmp_path: Path, cli: Cli) -> None:
+        rows = pa.table({"id": ["\x1b[31mred\x9b1m\u202egnp\n", "plain é 日本 👩‍👩‍👧"]})
+        index = bf.SimpleBucketIndex(1)
+        bf.create(tmp_path / "t", schema=rows, record_key="id", index=index).upsert(rows)
+        run = cli("read", tmp_path / "t")
+        assert sorted(line.strip() for line in run.out.splitlines()[1:]) == [
+            "\\x1b[31mred\\x9b1m\\u202egnp\\n",
+            "plain é 日本 👩‍👩‍👧",
+        ]
+
     def test_text_is_whole_but_on_a_terminal(self, mor: Path, cli: Cli) -> None:
         run = cli("read", mor)
         assert (run.code, run.err) == (0, "")

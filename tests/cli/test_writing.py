@@ -20,6 +20,7 @@ import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.cli.conftest import Cli, Run
+from tests.table.tables import state_properties
 
 pytestmark = pytest.mark.rotated
 
@@ -246,6 +247,36 @@ class TestUpsert:
             64,
             "standard input: the format is unknown; give --format",
         )
+
+    def test_an_arrow_file_on_standard_input(
+        self, cli: Cli, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        row = pa.table({"id": ["t9"], "city": ["la"], "ts": [1], "fare": [2.5]})
+        for number, new in enumerate((pa.ipc.new_file, pa.ipc.new_stream)):
+            sink = pa.BufferOutputStream()
+            with new(sink, row.schema) as writer:
+                writer.write_table(row.set_column(2, "ts", pa.array([number])))
+            data = io.BufferedReader(io.BytesIO(sink.getvalue().to_pybytes()))
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=data))
+            run = cli("upsert", table, "-", "--format", "arrow")
+            assert (run.code, run.err) == (0, "")
+            assert read(table)[-1] == {"id": "t9", "city": "la", "ts": number, "fare": 2.5}
+
+    @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet", "arrow"])
+    def test_no_rows_that_read_wrote(
+        self, cli: Cli, table: Path, tmp_path: Path, suffix: str
+    ) -> None:
+        none, before = tmp_path / f"none.{suffix}", read(table)
+        assert cli("read", table, "-f", "ts > 100000", "-o", none).code == 0
+        run = cli("upsert", table, none)
+        assert (run.code, run.err) == (0, "")
+        assert read(table) == before
+
+    def test_a_dry_run_names_a_column_that_makes_keys_and_is_not_there(
+        self, cli: Cli, table: Path, trips: Path
+    ) -> None:
+        state_properties(table, {"hoodie.table.recordkey.fields": "nope"})
+        fails(cli("upsert", table, trips, "--dry-run"), 2, "the rows have no column nope")
 
     @pytest.mark.rotated(0, among="processes of commands", one_of=3)
     def test_a_pipe(self, table: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +31,8 @@ _COUNTED_SLICES_MAX = 200
 _KEYS_SHOWN = 3
 
 Columns = Annotated[
-    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
+    list[str] | None,
+    typer.Option("--columns", "-c", metavar="A,B", help="Only these columns; repeatable."),
 ]
 Filter = Annotated[
     list[str] | None,
@@ -87,15 +88,16 @@ def _parse_condition(text: str, schema: pa.Schema) -> list[list[Condition]]:
         raise typer.BadParameter(f"--filter {text!r}: {error}") from error
 
 
-def parse_columns(text: str | None, schema: pa.Schema) -> list[str] | None:
-    """Return the names of a `--columns`; None for all columns.
+def parse_columns(texts: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
+    """Return the names in all `--columns`; None for all columns.
 
     Raises:
         typer.BadParameter: there is no such column.
     """
-    if text is None:
+    if not texts:
         return None
-    names, known = text.split(","), [*schema.names, *META_COLUMNS, OPERATION]
+    text, known = ",".join(texts), [*schema.names, *META_COLUMNS, OPERATION]
+    names = [n if n in known else n.strip() for n in text.split(",")]
     for name in names:
         if name not in known:
             raise typer.BadParameter(

@@ -314,6 +314,10 @@ def _plan(
     wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
     rows = open_row_files(files, format_, table.schema)
     changes = table.preview_schema_changes(rows.schema, evolve=evolve, missing=missing)
+    lacking = [name for name in wanted if name.partition(".")[0] not in rows.schema.names]
+    if lacking:
+        raise bucketfmt.SchemaError(f"the rows have no column {lacking[0]}; give the column")
+    wanted = list(dict.fromkeys(name.partition(".")[0] for name in wanted))
     count, groups = 0, []
     for batch in rows:
         located = table.locate(pa.Table.from_batches([batch]).select(wanted))

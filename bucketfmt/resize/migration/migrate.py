@@ -206,9 +206,9 @@ class Migrator(BucketService):
         is_stated = "hoodie.bucket.index.num.buckets" in config.properties
         if not (renames or (is_begun and not is_stated)):
             raise UnsupportedError(
-                f"the table has {present} already: rehash() gives it another number of buckets, "
-                "rescale() other rules, resize() splits and merges the buckets of rings, and "
-                "pin_index() records its index"
+                f"the table has the index {present.text} already: rehash() gives it another number "
+                "of buckets, rescale() other rules, resize() splits and merges the buckets of "
+                "rings, and pin_index() records its index"
             )
 
     def _find_left(self, snapshot: Snapshot, migration: Migration) -> tuple[str, ...]:

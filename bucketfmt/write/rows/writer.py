@@ -100,6 +100,8 @@ class TableWriter:
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
+        if isinstance(data, (list, tuple)) and not data:  # dicts tell columns, if there are any
+            data = snapshot.schema.data.empty_table()
         incoming = IncomingRows(data)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
         with GroupedRows() as grouped:

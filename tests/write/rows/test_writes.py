@@ -195,9 +195,11 @@ def test_new_columns_and_wider_types(table: bf.Table) -> None:
 
 
 def test_nothing_to_write_is_a_commit_too(table: bf.Table) -> None:
-    result = table.upsert(SCHEMA.empty_table())
-    assert (result.files, result.rows_inserted) == ((), 0)
-    assert [i.requested_time for i in table.timeline.completed.instants] == [result.instant]
+    results = [table.upsert(SCHEMA.empty_table()), table.upsert([])]
+    assert [(result.files, result.rows_inserted) for result in results] == [((), 0)] * 2
+    assert [i.requested_time for i in table.timeline.completed.instants] == [
+        result.instant for result in results
+    ]
     assert_reads_as(table.uri, Model())
 
 
