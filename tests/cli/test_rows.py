@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -45,6 +46,19 @@ class TestRead:
         assert run.out.splitlines()[0].split() == ["id", "qty", "ts"]
         run = cli("read", mor, "-c", "id", "-c", "qty,id")
         assert (run.code, "id named twice" in run.err) == (64, True)
+
+    def test_keys_of_some_partitions(self, mor: Path, cli: Cli) -> None:
+        where = ("-c", "id,region", "--output", "json")
+        row = {"id": "key-000125", "region": "ap"}
+        for paths in (["ap"], ["ap", "eu"], ["eu", "ap", "ap"]):
+            given = [text for path in paths for text in ("--partition", path)]
+            run = cli("lookup", mor, "key-000125", *given, *where)
+            assert (run.code, run.err) == (0, "")
+            assert [json.loads(line) for line in run.out.splitlines()] == [row]
+        for path in ("eu", "nowhere"):
+            run = cli("lookup", mor, "key-000125", "--partition", path, *where)
+            assert (run.code, run.out) == (0, "")
+            assert run.err.startswith("0 of 1 keys found: 'key-000125'")
 
     def test_a_terminal_obeys_no_value(self, tmp_path: Path, cli: Cli) -> None:
         rows = pa.table({"id": ["\x1b[31mred\x9b1m\u202egnp\n", "plain é 日本 👩‍👩‍👧"]})

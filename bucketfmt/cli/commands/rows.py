@@ -16,7 +16,7 @@ from bucketfmt.arguments import did_you_mean, find_repeated
 from bucketfmt.cli.options import IndexOption, StorageOption, TableArgument, open_table
 from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
-from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION, RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filter_text import Condition, all_of, parse_filter_text
 from bucketfmt.table.keys import key_columns
@@ -33,6 +33,10 @@ _KEYS_SHOWN = 3
 Columns = Annotated[
     list[str] | None,
     typer.Option("--columns", "-c", metavar="A,B", help="Only these columns; repeatable."),
+]
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", metavar="PATH", help="Only this partition; repeatable."),
 ]
 Filter = Annotated[
     list[str] | None,
@@ -174,10 +178,7 @@ def locate(
     table: TableArgument,
     keys: Keys = None,
     keys_from: KeysFrom = None,
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="PATH", help="Only this partition; repeatable."),
-    ] = None,
+    partition: Partitions = None,
     output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
@@ -196,6 +197,7 @@ def lookup(
     table: TableArgument,
     keys: Keys = None,
     keys_from: KeysFrom = None,
+    partition: Partitions = None,
     columns: Columns = None,
     output: RowOutputOption = None,
     out: OutFile = None,
@@ -213,12 +215,24 @@ def lookup(
     of_keys = [name for name in key_columns(config) if name not in names]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is not found is told below
-        rows = opened.lookup(asked, [*names, *of_keys])
+        given = asked if not partition else _in_partitions(asked, partition)
+        rows = opened.lookup(given, [*names, *of_keys])
     is_stored = config.populate_meta_fields
     found = rows.column(RECORD_KEY) if is_stored else record_keys(rows, config)
     wanted = rows.select(names)
     write_rows(wanted.schema, iter(wanted.to_batches()), output, out)
     _tell_missing(asked, set(found.to_pylist()), opened)
+
+
+def _in_partitions(keys: Sequence[str], partitions: Sequence[str]) -> pa.Table:
+    """Return each key with each partition."""
+    paths = list(dict.fromkeys(partitions))
+    return pa.table(
+        {
+            RECORD_KEY: [key for _ in paths for key in keys],
+            PARTITION_PATH: [path for path in paths for _ in keys],
+        }
+    )
 
 
 def _tell_missing(asked: list[str], found: set[str], table: bucketfmt.Table) -> None:
