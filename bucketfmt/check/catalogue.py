@@ -301,9 +301,9 @@ _KINDS = (
         "rolled it back, or a file of the timeline was cut.",
         "The state it is in and since when nothing was heard of it; that it had been rolled back "
         "before it appeared; or why its file does not decode.",
-        "Roll back a stuck write: `bucketfmt rollback TABLE INSTANT`. Restore a file that is empty "
-        "or unreadable: readers take an empty commit for one that wrote nothing, and writers take "
-        "a resize whose plan is empty for none.",
+        "Take a stuck write back by rollback(). Restore a file that is empty or unreadable: "
+        "readers take an empty commit for one that wrote nothing, and writers take a resize whose "
+        "plan is empty for none.",
         True,
         "apache/hudi#11527",
     ),

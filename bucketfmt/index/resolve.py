@@ -76,6 +76,9 @@ class ResolvedIndex:
         """What to do where the index is unknown: the end of an error message."""
         if self.lacks_buckets:
             return "lookup() finds the rows of keys, and migrate() gives the table a bucket index"
+        if self.lacks_hash_fields:
+            kind = type(self.index).__name__
+            return f"pass index= with hash fields, such as index={kind}(16, hash_fields=('id',))"
         return "pass index=, such as index=SimpleBucketIndex(16)"
 
     @property

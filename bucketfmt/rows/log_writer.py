@@ -30,7 +30,7 @@ from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 
-__all__ = ["DATA_BLOCK_BYTES", "encode_log_blocks", "make_delete_block"]
+__all__ = ["DATA_BLOCK_BYTES", "encode_log_blocks", "make_delete_block", "orders_deletes"]
 
 DATA_BLOCK_BYTES = 64 << 20
 """Bytes of rows in memory per data block; `hoodie.logfile.data.block.max.size` is 256 MiB."""
@@ -86,6 +86,18 @@ def encode_log_blocks(
             yield encode_log_block(BlockType.PARQUET_DATA, header, content)
     if deletes is not None and len(deletes):
         yield encode_log_block(BlockType.DELETE, header, encode_delete_block(deletes))
+
+
+def orders_deletes(columns: pa.Schema, ordering_fields: Sequence[str], table_version: int) -> bool:
+    """Return whether deletes of a log can have ordering values that all readers compare.
+
+    Hudi 1.0 fails to read a log with a delete whose ordering value is a decimal.
+    """
+    if table_version != 8:
+        return True
+    rows = columns.empty_table()
+    found = (find_column(rows, name) for name in ordering_fields)
+    return not any(column is not None and pa.types.is_decimal(column.type) for column in found)
 
 
 def make_delete_block(

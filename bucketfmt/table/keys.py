@@ -79,8 +79,8 @@ def read_keys(
         keys: The argument of the caller.
         config: The properties of the table.
         find_schema: Called where keys or partition paths are made of fields, or have short names.
-        find_encoding: Called where keys are made of fields and the table's version leaves their
-            form open; without it such rows are refused.
+        find_encoding: Called where keys are made of fields; without it rows are refused where the
+            table's version leaves the form of keys open.
 
     Raises:
         TypeError: the keys have an unknown form, or are not text.
@@ -276,7 +276,7 @@ def _keys_of_rows(
             f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "
             f"give the column {RECORD_KEY} as the table has it"
         )
-    encoding = find_encoding() if find_encoding is not None and is_encoding_open(config) else None
+    encoding = None if find_encoding is None else find_encoding()
     return record_keys(cast_key_fields(rows, fields, find_schema()), config, encoding)
 
 

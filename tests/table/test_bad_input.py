@@ -63,7 +63,7 @@ class TestNoTable:
             "folder": "the folder is empty or does not exist",
             "file": "this is a file; give the folder of the table",
         }
-        assert str(error).endswith(told.get(made, "give the folder above .hoodie"))
+        assert str(error).endswith(told.get(made, "restore the file from a backup"))
 
     def test_the_folder_of_its_metadata(self, golden: Golden) -> None:
         error = failure(lambda: bf.open(golden("1.2.0", "tiny_mor") / ".hoodie"))

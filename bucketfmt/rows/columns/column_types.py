@@ -56,7 +56,9 @@ _STORED: Mapping[pa.DataType, pa.DataType] = {
     pa.time64("ns"): pa.time64("us"),
 }
 _ZONELESS_VERSION = 9  # the first whose releases read timestamps without a time zone
-_UNITS = {"s": "ms", "ms": "ms", "us": "us", "ns": "us"}
+# Hudi on Spark has columns of microseconds only. Copy-on-write upserts of 0.15 and 1.0 store the
+# numbers of a column of milliseconds as microseconds, and 1.2 refuses to write.
+_TIMESTAMP_UNIT = "us"
 
 
 def stored_columns(schema: pa.Schema, table_version: int = 9) -> pa.Schema:
@@ -168,14 +170,13 @@ def _decimal(kind: pa.DataType, path: str) -> pa.DataType:
 
 
 def _timestamp(kind: pa.DataType, path: str, table_version: int) -> pa.DataType:
-    unit = _UNITS[kind.unit]
     if not kind.tz and table_version < _ZONELESS_VERSION:
         raise UnsupportedError(
             f"column {_shown(path)}: Hudi on Spark reads timestamps without a time zone from table "
             f"version {_ZONELESS_VERSION} on, and this table has version {table_version}; give it "
-            f'a time zone: pa.timestamp("{unit}", "UTC")'
+            f'a time zone: pa.timestamp("{_TIMESTAMP_UNIT}", "UTC")'
         )
-    return pa.timestamp(unit, "UTC" if kind.tz else None)
+    return pa.timestamp(_TIMESTAMP_UNIT, "UTC" if kind.tz else None)
 
 
 def _struct(kind: pa.DataType, path: str, depth: int, table_version: int) -> pa.DataType:

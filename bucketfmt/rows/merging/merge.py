@@ -362,7 +362,10 @@ def merge_log(
     """
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
-    winners, composed = find_winners(entries, rules), compose_rows(entries, rules.log_by_ordering)
+    # Where Hudi 0.15 merges a log, it takes a nested ordering field for missing.
+    is_nested = rules.legacy and any("." in field for field in rules.ordering_fields)
+    winners = _find_last(entries) if is_nested else find_winners(entries, rules)
+    composed = compose_rows(entries, rules.log_by_ordering)
     if composed is not None:
         winners[composed.codes] = composed.winners
     return MergedLog(entries, winners, rules, composed)
@@ -375,9 +378,16 @@ def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
     if size == len(entries.codes):
         winners[entries.codes] = np.arange(size)
     elif not rules.log_by_ordering or entries.ordering is None:
-        np.maximum.at(winners, entries.codes, np.arange(len(entries.codes)))
+        winners = _find_last(entries)
     else:
         winners = _find_newest(entries, entries.ordering, rules.legacy)
+    return winners
+
+
+def _find_last(entries: LogEntries) -> Indexes:
+    """Return the last entry of each key."""
+    winners = np.zeros(len(entries.keys), np.int64)
+    np.maximum.at(winners, entries.codes, np.arange(len(entries.codes)))
     return winners
 
 

@@ -25,7 +25,7 @@ from bucketfmt.rows.columns.meta_rows import (
     merge_schema,
     meta_schema,
 )
-from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block
+from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block, orders_deletes
 from bucketfmt.rows.merging.log_entries import RowRun, find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.slices.slice_columns import RowSpec
@@ -90,6 +90,9 @@ class LogBuilder:
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
+        self._orders_deletes = orders_deletes(
+            settings.schema.data, settings.rules.ordering_fields, self._config.table_version
+        )
 
     def of(
         self,
@@ -123,7 +126,7 @@ class LogBuilder:
         return make_delete_block(
             deletes.record_keys,
             plan.group.partition_path,
-            deletes.rows,
+            deletes.rows if self._orders_deletes else None,
             self._settings.rules.ordering_fields,
             self._config.table_version,
         )
@@ -144,13 +147,15 @@ class LogBuilder:
     def _without_late(self, stored: Sequence[FileSlice], marked: pa.Table) -> pa.Table:
         """Return the rows marked as deleted, but for those older than the stored row.
 
-        An entry of a delete block keeps no ordering value in version 6, and removes any base row.
+        An entry of a delete block keeps no ordering value in version 6, and none is written where
+        Hudi would fail to compare it: it removes any base row.
         In other versions readers pass such an entry over, but the record index would lose the key.
         """
         rules = self._settings.rules
         by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
         is_indexed = RECORD_INDEX in self._config.metadata_partitions
-        if not stored or not by_ordering or not (rules.legacy or is_indexed):
+        is_kept = rules.legacy or is_indexed or not self._orders_deletes
+        if not stored or not by_ordering or not is_kept:
             return marked
         keys = pc.unique(marked.column(RECORD_KEY))
         is_populated = self._config.populate_meta_fields

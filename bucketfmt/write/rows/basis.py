@@ -79,7 +79,10 @@ class Basis:
             UnsupportedError: a kind of table that this release does not write.
             SchemaError: the rows do not fit the table.
         """
-        self.key_encoding = find_key_encoding(snapshot) if index is None else None
+        of_values = incoming is not None
+        self.key_encoding = (
+            find_key_encoding(snapshot, of_values=of_values) if index is None else None
+        )
         self.snapshot = snapshot
         self.incoming = incoming
         self.finder = finder

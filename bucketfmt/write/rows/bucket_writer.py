@@ -27,6 +27,7 @@ from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.log_writer import orders_deletes
 from bucketfmt.rows.merging.log_entries import find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.slices.slice_columns import RowSpec
@@ -362,7 +363,8 @@ class BucketWriter:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
-        if not plan.stored or not _deletes_need_ordering(config, self._basis.rules):
+        columns = self._basis.schema.data
+        if not plan.stored or not _deletes_need_ordering(config, self._basis.rules, columns):
             return Deletes(given)
         merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
         columns = dict.fromkeys((*key_columns(config), *merged))
@@ -374,7 +376,7 @@ class BucketWriter:
         return Deletes(rows.column(RECORD_KEY), rows)
 
 
-def _deletes_need_ordering(config: TableConfig, rules: MergeRules) -> bool:
+def _deletes_need_ordering(config: TableConfig, rules: MergeRules, columns: pa.Schema) -> bool:
     """Whether deletes have the ordering values of the rows they delete (docs/decisions/0016).
 
     A delete without ordering value yields to any row that is logged later, whoever logs it, and
@@ -383,4 +385,5 @@ def _deletes_need_ordering(config: TableConfig, rules: MergeRules) -> bool:
     version 6 a delete yields to any later row, whatever its ordering value.
     """
     is_logged = config.table_type == "MERGE_ON_READ" and config.table_version >= 8
-    return is_logged and bool(rules.ordering_fields)
+    fields, version = rules.ordering_fields, config.table_version
+    return is_logged and bool(fields) and orders_deletes(columns, fields, version)

@@ -38,7 +38,7 @@ STORED = [
     (pa.binary_view(), pa.binary()),
     (pa.time32("s"), pa.time32("ms")),
     (pa.time64("ns"), pa.time64("us")),
-    (pa.timestamp("s"), pa.timestamp("ms")),
+    (pa.timestamp("s"), pa.timestamp("us")),
     (pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("us", "UTC")),
     (pa.decimal32(5, 2), pa.decimal128(5, 2)),
     (pa.decimal256(20, 2), pa.decimal128(20, 2)),

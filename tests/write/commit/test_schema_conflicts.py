@@ -229,4 +229,4 @@ def test_columns_that_hudi_does_not_read_are_not_made(tmp_path: Path, version: i
     with pytest.raises(bf.UnsupportedError, match="column at: Hudi on Spark reads timestamps"):
         table.upsert(rows("x", 2).append_column("at", at), evolve=True)
     table.upsert(rows("x", 2).append_column("at", at.cast(pa.timestamp("ms", "UTC"))), evolve=True)
-    assert table.schema.field("at").type == pa.timestamp("ms", "UTC")
+    assert table.schema.field("at").type == pa.timestamp("us", "UTC")

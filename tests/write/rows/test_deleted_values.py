@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.log.delete_records import decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.log.ordering_values import OrderingKind
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.rows import bucket_writer
@@ -68,6 +73,52 @@ def test_a_row_after_a_delete_is_a_new_row(
     assert table.check(depth="full").status == "clean"
     found = table.lookup(["base", "log", "both", "other"])
     assert {r["id"]: r["v"] for r in found.to_pylist()} == expected
+
+
+@pytest.mark.rule("MERGE-15")
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("how", DELETES)
+def test_deletes_of_rows_that_a_decimal_orders(tmp_path: Path, version: int, how: str) -> None:
+    """Hudi 1.0 fails to read a delete with a decimal. Without, a late delete is to be left out."""
+    decimal = pa.decimal128(25, 4)
+    at = SCHEMA.get_field_index("ts")
+
+    def ordered(*of: tuple) -> pa.Table:
+        given = rows(*of)
+        return given.set_column(at, "ts", given["ts"].cast(decimal))
+
+    table = bf.create(
+        tmp_path / "t",
+        schema=ordered(row("a", "old", 5)).schema,
+        record_key="id",
+        ordering="ts",
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,  # type: ignore[arg-type]
+    )
+    table.upsert(ordered(row("a", "old", 5), row("b", "old", 5), row("late", "old", 9)))
+    if how.startswith("marked"):
+        ts = 7 if how == "marked" else 5
+        table.upsert(ordered(*(row(key, "x", ts, True) for key in ("a", "b", "late"))))
+    else:
+        delete(table, how, ["a", "b"])
+    assert values(table) == {"late": "old"}
+    blocks = [
+        decode_delete_block(span.content)
+        for path in Path(table.uri).glob(".*.log.*")
+        for span in decode_log_file(path.read_bytes())
+        if isinstance(span, LogBlock) and span.block_type is BlockType.DELETE
+    ]
+    expected = OrderingKind.INT if version == 8 else OrderingKind.DECIMAL
+    assert {kind for block in blocks for kind in block.ordering_kinds} == {expected}
+    keys = {key for block in blocks for key in block.record_keys}
+    assert keys - {"late"} == {"a", "b"}
+    assert version == 9 or "late" not in keys
+    table.upsert(ordered(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "late": "old"}
+    table.compact()
+    assert values(table) == {"a": "new", "late": "old"}
+    assert table.check(depth="full").status == "clean"
 
 
 def base_files(table: bf.Table) -> int:
