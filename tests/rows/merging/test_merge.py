@@ -118,6 +118,31 @@ def test_delete_without_ordering_wins_and_a_later_row_resurrects() -> None:
     assert merged(rows(("a", 9, 0), ("b", 5, 5)), log, OVERWRITE) == [3]
 
 
+@pytest.mark.rule("MERGE-11")
+@pytest.mark.parametrize("base_by_ordering", [False, True])
+def test_a_nested_ordering_field_is_missing_in_logs_of_0_15(base_by_ordering: bool) -> None:
+    """Hudi 0.15.0: base @2, then @4, then @3 in the log: it reads and compacts @3; not below @9."""
+    schema = pa.schema(
+        [("_hoodie_record_key", pa.string()), ("m", pa.struct([("ts", pa.int64())]))]
+    )
+
+    def at(*values: tuple[str, int]) -> pa.Table:
+        return pa.Table.from_pylist(
+            [{"_hoodie_record_key": key, "m": {"ts": ts}} for key, ts in values], schema
+        )
+
+    log: list[Run] = [RowRun(at(("a", 4), ("b", 4))), RowRun(at(("a", 3), ("b", 3)))]
+    base = at(("a", 2), ("b", 9))
+    legacy = MergeRules(("m.ts",), True, base_by_ordering, legacy=True)
+    assert merge_log(log, legacy, schema).apply(base).to_pylist() == (
+        at(("a", 3), ("b", 9 if base_by_ordering else 3)).to_pylist()
+    )
+    newer = MergeRules(("m.ts",), True, True)
+    assert merge_log(log, newer, schema).apply(base).to_pylist() == (
+        at(("a", 4), ("b", 9)).to_pylist()
+    )
+
+
 def test_delete_block_entry_yields_to_an_unordered_delete() -> None:
     log: list[Run] = [deletes(("a", NO_ORDERING_VALUE)), deletes(("a", long(3)))]
     assert merged(rows(("a", 9, 0)), log, EVENT_TIME) == []
