@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from bucketfmt.table.scan import Scan, group_buckets
     from bucketfmt.write.commit.result import CommitResult
     from bucketfmt.write.commit.writer_config import WriterConfig
+    from bucketfmt.write.rows.preview import WritePreview
     from bucketfmt.write.rows.started_write import StartedWrite
     from bucketfmt.write.rows.write_task import WriteTask
     from bucketfmt.write.services.cleaning import CleanResult
@@ -157,6 +158,7 @@ __all__ = [
     "UnsafePathError",
     "UnsupportedError",
     "WriteArguments",
+    "WritePreview",
     "WriteTask",
     "WriterConfig",
     "__version__",
@@ -239,6 +241,7 @@ _MODULES = {
     "UnsafePathError": "bucketfmt.errors",
     "UnsupportedError": "bucketfmt.errors",
     "WriteArguments": "bucketfmt.api.writes",
+    "WritePreview": "bucketfmt.write.rows.preview",
     "WriteTask": "bucketfmt.write.rows.write_task",
     "WriterConfig": "bucketfmt.write.commit.writer_config",
     "check_table": "bucketfmt.api.opening",

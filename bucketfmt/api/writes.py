@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from bucketfmt.arguments import (
     check_bool,
+    check_choice,
     check_kind,
     check_names,
     check_text,
 )
-from bucketfmt.choices import Codec, DataFormat, Missing, StartedOperation
+from bucketfmt.choices import Codec, DataFormat, Missing, RowsOperation, StartedOperation
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -39,6 +40,7 @@ from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.basis import find_columns
 from bucketfmt.write.rows.bucket_writer import FileFormats
 from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
+from bucketfmt.write.rows.preview import WritePreview
 from bucketfmt.write.rows.schema_change import plan_columns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
@@ -312,6 +314,29 @@ class WritableTable(ReadableTable):
         snapshot = self._snapshot()
         known = find_columns(snapshot, find_stated_text(snapshot.commits, self.config))
         return () if known is None else plan_columns(known.data, given, self.config).changes
+
+    def preview_write(
+        self,
+        data: DataLike,
+        operation: RowsOperation = "upsert",
+        *,
+        evolve: bool = False,
+        missing: Missing = "error",
+    ) -> WritePreview:
+        """Return what a write of rows would do, and fail as it would. Nothing is written.
+
+        What only the encoding of files finds, such as a null where a column allows none, and what
+        other writers do meanwhile, is not looked at.
+
+        Args:
+            data: The rows, as for `upsert`.
+            operation: What would be done with them.
+            evolve: As of `WriteArguments`.
+            missing: As of `WriteArguments`.
+        """
+        check_choice("operation", operation, get_args(RowsOperation))
+        options = WriteOptions(evolve=evolve, missing=missing)
+        return self._writer.preview_rows(WriteOperation(operation), data, options)
 
     def start_write(
         self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]

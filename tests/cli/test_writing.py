@@ -330,7 +330,9 @@ class TestUpsert:
             assert cli("upsert", table, *names, *options).code == 0
         assert [row["id"] for row in read(table)][-2:] == ["t7", "t8"]
 
-    def test_a_dry_run_is_refused_as_the_write(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+    def test_a_dry_run_is_refused_as_the_write(
+        self, cli: Cli, table: Path, trips: Path, tmp_path: Path
+    ) -> None:
         more, less = tmp_path / "more.csv", tmp_path / "less.csv"
         more.write_text("id,city,ts,fare,tip\nt6,sf,1,1,1\n")
         less.write_text("id,city,ts\nt6,sf,1\n")
@@ -341,6 +343,24 @@ class TestUpsert:
             for options in ([], ["--dry-run"]):
                 fails(cli("upsert", table, path, *options), 2, told)
             assert cli("upsert", table, path, *consent, "--dry-run").code == 0
+        half, nested = tmp_path / "half.parquet", tmp_path / "nested.csv"
+        row = {"id": ["t6"], "city": ["sf"], "ts": [1.5], "fare": [1.0]}
+        pq.write_table(pa.table(row), half)
+        nested.write_text("id,city,ts,fare\nt6,sf/bay,1,1\n")
+        for path, code, told, extra in (
+            (half, 2, "column ts", []),
+            (nested, 2, "sf/bay", []),
+            (trips, 64, "bulk_insert into bucket", ["bulk_insert"]),
+        ):
+            given = [text for name in extra for text in ("--operation", name)]
+            for options in ([], ["--dry-run"]):
+                fails(cli("upsert", table, path, *given, *options), code, told)
+        less_than_all = ["--concurrency", "non_blocking"]
+        for options in ([], ["--dry-run"]):
+            run = cli(
+                "upsert", table, half.with_name("more.csv"), *less_than_all, *options, "--evolve"
+            )
+            fails(run, 64, "takes a merge-on-read table")
         run = cli("upsert", table, more, "--evolve", "--dry-run", "--output", "json")
         assert json.loads(run.out)["columns"] == "tip: added, int64"
         assert commits(table) == 1
@@ -434,8 +454,9 @@ class TestUpsert:
         assert run.json == {
             "rows_to_write": 3,
             "partitions": 3,
-            "buckets": 3,
+            "file_groups": 3,
             "of_these_new": 1,
+            "file_groups_replaced": 0,
             "columns": "note: added, string",
         }
         shown = cli("upsert", table, path, "--dry-run", "--evolve").out

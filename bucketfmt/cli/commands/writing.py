@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -145,7 +145,8 @@ def upsert(
     )
     if dry_run:
         _check_writable(opened)
-        print_plan(_plan(opened, files, format_, evolve, missing), output)
+        rows = open_row_files(files, format_, opened.schema, alike=missing == "keep")
+        print_plan(_plan(opened, rows, operation, evolve, missing), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
     options["evolve"], options["missing"] = evolve, missing
@@ -197,6 +198,7 @@ def delete(
     conditions = parse_conditions(filter_, opened.schema)
     if dry_run:
         _check_writable(opened)
+        opened.preview_write([])  # a delete needs an index as every write does
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
@@ -305,33 +307,19 @@ def print_outcome(
 
 def _plan(
     table: bucketfmt.Table,
-    files: Sequence[Path],
-    format_: FileFormat,
+    rows: pa.RecordBatchReader,
+    operation: RowsOperation,
     evolve: bool,
     missing: Missing,
 ) -> dict[str, Any]:
-    config = table.config
-    wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
-    rows = open_row_files(files, format_, table.schema)
-    changes = table.preview_schema_changes(rows.schema, evolve=evolve, missing=missing)
-    lacking = [name for name in wanted if name.partition(".")[0] not in rows.schema.names]
-    if lacking:
-        raise bucketfmt.SchemaError(f"the rows have no column {lacking[0]}; give the column")
-    wanted = list(dict.fromkeys(name.partition(".")[0] for name in wanted))
-    count, groups = 0, []
-    for batch in rows:
-        located = table.locate(pa.Table.from_batches([batch]).select(wanted))
-        count += located.num_rows
-        groups.append(located.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([]))
-    found = pa.concat_tables(groups) if groups else None
-    if found is not None:
-        found = found.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([])
+    found = table.preview_write(rows, operation, evolve=evolve, missing=missing)
     return {
-        "rows to write": count,
-        "partitions": 0 if found is None else len(pc.unique(found["partition_path"])),
-        "buckets": 0 if found is None else found.num_rows,
-        "of these new": 0 if found is None else found["file_id"].null_count,
-        "columns": "; ".join(changes) or "as they are",
+        "rows to write": found.rows,
+        "partitions": found.partitions,
+        "file groups": found.file_groups,
+        "of these new": found.new_file_groups,
+        "file groups replaced": found.file_groups_replaced,
+        "columns": "; ".join(found.schema_changes) or "as they are",
     }
 
 

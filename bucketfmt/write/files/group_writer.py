@@ -350,6 +350,15 @@ class GroupWriter:
         self._partitions.add(partition_path)
         return stat
 
+    def check_partition(self, partition_path: str) -> None:
+        """Refuse a new partition that lies within another one, or has another one in its folder.
+
+        Raises:
+            SchemaError: it does.
+            StorageError: the store failed.
+        """
+        self._is_partition_known(partition_path)
+
     def _is_partition_known(self, partition_path: str) -> bool:
         """Whether the partition has its metadata file, by the listing or by this write."""
         if partition_path in self._partitions or is_partition(self._state.lister, partition_path):

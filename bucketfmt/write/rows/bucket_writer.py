@@ -111,6 +111,10 @@ class BucketWriter:
         """Return gathered rows by routes that lead to file groups. As `place_rows`."""
         return place_rows(self._basis, self._operation, gathered)
 
+    def check_partition(self, partition_path: str) -> None:
+        """Raise SchemaError: the partition is new, and lies within another or has one within."""
+        self._writer.check_partition(partition_path)
+
     def announced(self, plans: Iterable[GroupWrite]) -> AbstractContextManager[None]:
         """Announce files while the body makes them. As `Announcer.together`."""
         files = chain.from_iterable((plan, *plan.pointed.values()) for plan in plans)

@@ -46,6 +46,7 @@ from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.gathering import gather_again, gather_keys, gather_rows
 from bucketfmt.write.rows.grouping import GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows
+from bucketfmt.write.rows.preview import WritePreview, preview_rows
 from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.rows.write_task import WriteTask
@@ -100,14 +101,23 @@ class TableWriter:
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        if isinstance(data, (list, tuple)) and not data:  # dicts tell columns, if there are any
-            data = snapshot.schema.data.empty_table()
-        incoming = IncomingRows(data)
+        incoming = _incoming(data, snapshot)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
         with GroupedRows() as grouped:
             with basis.snapshot.state.written_upon():
                 gather_rows(basis, incoming, grouped, self._workers or worker_count())
             return self._commit(operation, basis, grouped, options)
+
+    def preview_rows(
+        self, operation: WriteOperation, data: DataLike, options: WriteOptions
+    ) -> WritePreview:
+        """Return what a write of rows would do. As `bucketfmt.Table.preview_write`."""
+        snapshot = self._snapshot()
+        incoming = _incoming(data, snapshot)
+        basis = self._basis(options.given(operation, incoming.schema), snapshot)
+        workers = self._workers or worker_count()
+        with basis.snapshot.state.written_upon():
+            return preview_rows(basis, operation, incoming, self._concurrency, workers)
 
     def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
         """Delete the rows of keys, each in its partition."""
@@ -377,6 +387,12 @@ class TableWriter:
             workers = self._workers or task_count(self._transactions.store, sizes)
             with writer.announced(plan for plan, _ in plans):
                 return map_in_threads(write, list(enumerate(plans)), workers)
+
+
+def _incoming(data: DataLike, snapshot: Snapshot) -> IncomingRows:
+    """Begin to read rows. Dicts tell their columns; without any they are those of the table."""
+    is_nothing = isinstance(data, (list, tuple)) and not data
+    return IncomingRows(snapshot.schema.data.empty_table() if is_nothing else data)
 
 
 def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:

@@ -36,7 +36,7 @@ def keys_of(table: bf.Table) -> list[str]:
 def write_as(encoding: KeyEncoding, table: bf.Table, rows: pa.Table) -> None:
     """Write as a Hudi release does that writes keys in this way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bucketfmt.write.rows.basis.find_key_encoding", lambda _: encoding)
+        patch.setattr("bucketfmt.write.rows.basis.find_key_encoding", lambda *_, **__: encoding)
         table.upsert(rows)
 
 

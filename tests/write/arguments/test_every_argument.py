@@ -66,7 +66,7 @@ RETURNED = {
     *(bf.RestoreResult, bf.RewriteTask, bf.RollbackResult, bf.Scan, bf.ScanPlan),
     *(bf.SplitPolicy, bf.StartedCompaction, bf.StartedResize, bf.StartedRewrite),
     *(bf.StartedWrite, bf.Table, bf.TableReport, bf.TaskReader, bf.WriteArguments),
-    *(bf.WriteTask, bf.CheckReport, bf.KeyLocator),
+    *(bf.WritePreview, bf.WriteTask, bf.CheckReport, bf.KeyLocator),
 }
 """The classes whose values bucketfmt makes."""
 
@@ -85,6 +85,7 @@ _GIVEN: dict[str, dict[str, Any]] = {
     "restore": {"savepoint": "1"},
     "resume_write": {"task": None},
     "preview_schema_changes": {"schema": SCHEMA},
+    "preview_write": {"data": rows([1], ts=3)},
     "start_write": {"operation": "upsert", "schema": SCHEMA},
     **{name: {"num_buckets": 4} for name in ("preview_rehash", "rehash", "start_rehash")},
     **{name: {"rules": "us,4"} for name in ("preview_rescale", "rescale", "start_rescale")},
