@@ -239,7 +239,8 @@ class Snapshot:
         if self.as_of is not None or self.completed_until is not None:
             return Snapshot(self.state).schema  # nothing was there yet: no rows, of these columns
         raise SchemaError(
-            "neither a commit nor a file states the table's columns; write to it first"
+            "neither a commit nor a file states the table's columns; write to it first, or, if the "
+            "table had rows, see what check() finds"
         )
 
     def _stored_schema(self, file: DataFile) -> pa.Schema | None:
