@@ -325,6 +325,7 @@ def _merges() -> Iterator[Vector]:
         ([files(a=(5, False)), files(a=(7, False)), files(a=(6, False))], files(a=(7, False))),
         ([files(a=(5, False)), files(a=(0, True)), files(a=(3, False))], files(a=(3, False))),
         ([files(a=(0, True)), files(a=(0, True))], files(a=(0, True))),
+        ([files(a=(0, True)), files(a=(7, False))], files(a=(7, False))),
         (
             [stats(["Int", 1], ["Int", 5]), stats(["Long", 3], ["Long", 9])],
             stats(["Long", 1], ["Long", 9], values=6, nulls=2),
@@ -339,6 +340,25 @@ def _merges() -> Iterator[Vector]:
                 stats(["String", "\U0001f600"], ["String", "\U0001f600"]),
             ],
             stats(["String", "\U0001f600"], ["String", "\uffee"], values=6, nulls=2),
+        ),
+        (
+            [stats(["Int", 1], ["Int", 5]), stats(None, None)],
+            stats(["Int", 1], ["Int", 5], values=6, nulls=2),
+        ),
+        (
+            [stats(["String", "a"], ["String", "b"]), stats(["Int", 1], ["Int", 2])],
+            stats(None, None, values=6, nulls=2),
+        ),
+        (
+            [
+                stats(["Boolean", False], ["Boolean", False]),
+                stats(["Boolean", True], ["Boolean", True]),
+            ],
+            stats(["Boolean", False], ["Boolean", True], values=6, nulls=2),
+        ),
+        (
+            [stats(["Double", 1.5], ["Double", 2.5]), stats(["Double", -0.5], ["Double", 2.25])],
+            stats(["Double", -0.5], ["Double", 2.5], values=6, nulls=2),
         ),
         (
             [stats(["Int", 1], ["Int", 9]), stats(["Int", 4], ["Int", 5], tight=True)],
