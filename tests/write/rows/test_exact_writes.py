@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,8 @@ def scalars(kind: pa.DataType, *, whole: bool) -> st.SearchStrategy[Any]:
     if types.is_decimal(kind):
         digits = st.integers(1 - 10**kind.precision, 10**kind.precision - 1)
         few = st.integers(-500, 500)
-        return (digits | few).map(lambda n: Decimal(n).scaleb(-kind.scale))
+        context = Context(prec=kind.precision)  # the default one rounds to 28 digits
+        return (digits | few).map(lambda n: Decimal(n).scaleb(-kind.scale, context))
     if types.is_fixed_size_binary(kind):
         return st.binary(min_size=kind.byte_width, max_size=kind.byte_width)
     if types.is_date32(kind):
