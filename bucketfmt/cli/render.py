@@ -28,6 +28,7 @@ __all__ += ["print_rows", "print_table"]
 _UNBOUNDED = 1_000_000_000  # columns: a file or a pipe has no width to fold to
 _PAGE_ROWS = 1_000
 _GAP = "  "
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def on_terminal() -> bool:
@@ -219,9 +220,6 @@ def _cell_text(value: Any) -> str:
 def _printable(text: str) -> str:
     """Return the text without what a terminal obeys: values of a table are not to be trusted."""
     return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)
-
-
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:

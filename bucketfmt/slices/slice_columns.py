@@ -172,7 +172,7 @@ class SliceColumns:
     def complete(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
         """Fill the columns that files leave out because something else tells them."""
         config = self._basis.config
-        if config.drop_partition_columns and config.partition_path_holds_values:
+        if self.filled:
             values = parse_partition_path(
                 file_slice.partition_path,
                 config.partition_fields,

@@ -15,9 +15,9 @@ from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, RowRun, find_merge_columns
-from bucketfmt.rows.merging.merge import find_winners
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.ordering import Indexes
+from bucketfmt.rows.merging.winners import find_winners
 
 __all__ = ["find_standing_rows"]
 

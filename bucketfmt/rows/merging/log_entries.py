@@ -79,10 +79,9 @@ class HeldColumns:
     @classmethod
     def find(cls, runs: Sequence[Run], names: Sequence[str]) -> HeldColumns | None:
         """Return the columns that the rows of `runs` hold of `names`; None: all hold all."""
-        firsts = [span.start for run, span in _spans(runs) if getattr(run, "is_partial", False)]
-        if not firsts:
-            return None
         rows = [run for run in runs if isinstance(run, RowRun)]
+        if not any(run.is_partial for run in rows):
+            return None
         kinds = list(dict.fromkeys((run.held, run.is_partial) for run in rows))
         alike: dict[tuple[bool, ...], list[str]] = {}
         for name in names:
@@ -95,7 +94,11 @@ class HeldColumns:
                 [kinds.index((run.held, run.is_partial)) for run in rows],
                 [run.rows.num_rows for run in rows],
             ),
-            first_entry=min(firsts),
+            first_entry=min(
+                span.start
+                for run, span in _spans(runs)
+                if isinstance(run, RowRun) and run.is_partial
+            ),
         )
 
 

@@ -53,6 +53,14 @@ class MergeRules:
     delete_field: str | None = None
     delete_markers: tuple[str, ...] = ()
 
+    @property
+    def keeps_last_of_log(self) -> bool:
+        """Whether the last entry of a key wins in the log, though ordering counts against the base.
+
+        Where Hudi 0.15 merges a log, it takes an ordering field within a struct for missing.
+        """
+        return self.legacy and any("." in field for field in self.ordering_fields)
+
 
 def find_merge_rules(config: TableConfig) -> MergeRules:
     """Return the rules a table merges by.

@@ -11,14 +11,16 @@ import pyarrow as pa
 from bucketfmt.errors import ConflictError, LimitError, NotFoundError, StorageError
 from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import MarkerName
-from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.names.paths import join_path, nested_partition_error, parent_paths
 from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
 from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.snapshot.listing import is_partition
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.locking.heartbeat import check_beating
 from bucketfmt.write.files.announcer import Announcer
 
-__all__ = ["put_data_file"]
+__all__ = ["check_apart", "put_data_file"]
 
 
 def put_data_file(
@@ -79,3 +81,28 @@ def _is_ours(store: Store, path: str, data: bytes | pa.Buffer) -> bool:
         return bool(pa.py_buffer(store.read(path, len(data))).equals(pa.py_buffer(data)))
     except (LimitError, NotFoundError):
         return False
+
+
+def check_apart(state: TableState, new: str) -> None:
+    """Refuse a new partition that lies within another one, or has another one in its folder.
+
+    Values of several fields have no `/`, so that all partitions are equally deep.
+
+    Args:
+        state: The table.
+        new: The path of the partition, which has no metadata file yet.
+
+    Raises:
+        SchemaError: it does.
+        StorageError: the store failed.
+    """
+    if len(state.config.partition_fields) != 1:
+        return
+    lister = state.lister
+    for outer in parent_paths(new):
+        if is_partition(lister, outer):
+            raise nested_partition_error(new, outer)
+    if any(entry.is_dir for entry in state.store.list(new)):
+        for inner in lister.partitions:
+            if inner.startswith(f"{new}/"):
+                raise nested_partition_error(inner, new)

@@ -14,7 +14,6 @@ import pyarrow as pa
 from bucketfmt.choices import Codec
 from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
 from bucketfmt.format.names.names import LogFileName
-from bucketfmt.format.names.paths import nested_partition_error, parent_paths
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -43,7 +42,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.appending import Appending
-from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.data_file import check_apart, put_data_file
 from bucketfmt.write.files.log_contents import LogBuilder, LogContents
 from bucketfmt.write.files.merged_base import encode_merged_base
 from bucketfmt.write.files.plan_write import GroupWrite, Target
@@ -350,41 +349,12 @@ class GroupWriter:
         self._partitions.add(partition_path)
         return stat
 
-    def check_partition(self, partition_path: str) -> None:
-        """Refuse a new partition that lies within another one, or has another one in its folder.
-
-        Raises:
-            SchemaError: it does.
-            StorageError: the store failed.
-        """
-        self._is_partition_known(partition_path)
-
     def _is_partition_known(self, partition_path: str) -> bool:
         """Whether the partition has its metadata file, by the listing or by this write."""
         if partition_path in self._partitions or is_partition(self._state.lister, partition_path):
             return True
-        self._check_apart(partition_path)
+        check_apart(self._state, partition_path)
         return False
-
-    def _check_apart(self, new: str) -> None:
-        """Refuse a new partition that lies within another one, or has another one in its folder.
-
-        Values of several fields have no `/`, so that all partitions are equally deep.
-
-        Raises:
-            SchemaError: it does.
-            StorageError: the store failed.
-        """
-        if len(self._config.partition_fields) != 1:
-            return
-        lister = self._state.lister
-        for outer in parent_paths(new):
-            if is_partition(lister, outer):
-                raise nested_partition_error(new, outer)
-        if any(entry.is_dir for entry in self._state.store.list(new)):
-            for inner in lister.partitions:
-                if inner.startswith(f"{new}/"):
-                    raise nested_partition_error(inner, new)
 
 
 def _log_name(plan: GroupWrite) -> LogFileName:

@@ -25,7 +25,7 @@ from bucketfmt.rows.columns.meta_rows import (
     merge_schema,
     meta_schema,
 )
-from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block, orders_deletes
+from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block
 from bucketfmt.rows.merging.log_entries import RowRun, find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.slices.slice_columns import RowSpec
@@ -90,9 +90,6 @@ class LogBuilder:
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
-        self._orders_deletes = orders_deletes(
-            settings.schema.data, settings.rules.ordering_fields, self._config.table_version
-        )
 
     def of(
         self,
@@ -126,7 +123,7 @@ class LogBuilder:
         return make_delete_block(
             deletes.record_keys,
             plan.group.partition_path,
-            deletes.rows if self._orders_deletes else None,
+            deletes.rows if self._settings.orders_deletes else None,
             self._settings.rules.ordering_fields,
             self._config.table_version,
         )
@@ -154,7 +151,7 @@ class LogBuilder:
         rules = self._settings.rules
         by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
         is_indexed = RECORD_INDEX in self._config.metadata_partitions
-        is_kept = rules.legacy or is_indexed or not self._orders_deletes
+        is_kept = rules.legacy or is_indexed or not self._settings.orders_deletes
         if not stored or not by_ordering or not is_kept:
             return marked
         keys = pc.unique(marked.column(RECORD_KEY))

@@ -32,6 +32,7 @@ class WriteSettings:
         reports_keys: Whoever commits is told the keys, which are many: in this process alone.
         keeps_keys_in_base: Each key that a log has is in the base file below, which tells where
             the key is.
+        orders_deletes: Deletes in logs have ordering values.
     """
 
     instant: str
@@ -44,6 +45,7 @@ class WriteSettings:
     is_non_blocking: bool = False
     reports_keys: bool = True
     keeps_keys_in_base: bool = False
+    orders_deletes: bool = True
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ class BucketWriter:
         self._operation = operation
         self._instant = instant
         self._pointed: set[str] = set()  # files planned for virtual logs
+        self._orders_deletes = orders_deletes(
+            basis.schema.data,
+            basis.rules.ordering_fields,
+            basis.snapshot.state.config.table_version,
+        )
         settings = WriteSettings(
             instant=instant,
             schema=basis.schema,
@@ -104,16 +109,13 @@ class BucketWriter:
             is_non_blocking=self._is_non_blocking,
             reports_keys=reports_keys,
             keeps_keys_in_base=basis.index.group_bytes is not None,
+            orders_deletes=self._orders_deletes,
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
     def placed(self, gathered: GroupedRows) -> AbstractContextManager[PlacedRows]:
         """Return gathered rows by routes that lead to file groups. As `place_rows`."""
         return place_rows(self._basis, self._operation, gathered)
-
-    def check_partition(self, partition_path: str) -> None:
-        """Raise SchemaError: the partition is new, and lies within another or has one within."""
-        self._writer.check_partition(partition_path)
 
     def announced(self, plans: Iterable[GroupWrite]) -> AbstractContextManager[None]:
         """Announce files while the body makes them. As `Announcer.together`."""
@@ -367,8 +369,8 @@ class BucketWriter:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
-        columns = self._basis.schema.data
-        if not plan.stored or not _deletes_need_ordering(config, self._basis.rules, columns):
+        needs_ordering = self._orders_deletes and _deletes_need_ordering(config, self._basis.rules)
+        if not plan.stored or not needs_ordering:
             return Deletes(given)
         merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
         columns = dict.fromkeys((*key_columns(config), *merged))
@@ -380,7 +382,7 @@ class BucketWriter:
         return Deletes(rows.column(RECORD_KEY), rows)
 
 
-def _deletes_need_ordering(config: TableConfig, rules: MergeRules, columns: pa.Schema) -> bool:
+def _deletes_need_ordering(config: TableConfig, rules: MergeRules) -> bool:
     """Whether deletes have the ordering values of the rows they delete (docs/decisions/0016).
 
     A delete without ordering value yields to any row that is logged later, whoever logs it, and
@@ -389,5 +391,4 @@ def _deletes_need_ordering(config: TableConfig, rules: MergeRules, columns: pa.S
     version 6 a delete yields to any later row, whatever its ordering value.
     """
     is_logged = config.table_type == "MERGE_ON_READ" and config.table_version >= 8
-    fields, version = rules.ordering_fields, config.table_version
-    return is_logged and bool(fields) and orders_deletes(columns, fields, version)
+    return is_logged and bool(rules.ordering_fields)

@@ -13,7 +13,8 @@ import pyarrow as pa
 from bucketfmt.choices import Concurrency
 from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.write.commit.non_blocking import check_non_blocking
+from bucketfmt.snapshot.listing import is_partition
+from bucketfmt.write.files.data_file import check_apart
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.gathering import gather_rows
@@ -55,9 +56,6 @@ def preview_rows(
     workers: int,
 ) -> WritePreview:
     """Return what a write would do. Arguments and errors are those of the write."""
-    snapshot = basis.snapshot
-    if concurrency == "non_blocking":
-        check_non_blocking(snapshot.state.config, basis.index, operation, keeps=bool(basis.kept))
     writer = BucketWriter(basis, operation, _INSTANT, FileFormats(), concurrency)
     with GroupedRows() as grouped:
         gather_rows(basis, tables, grouped, workers)
@@ -69,8 +67,10 @@ def preview_rows(
             ]
     planned = [plan for plan in plans if plan is not None]
     paths = {plan.group.partition_path for plan in planned}
+    state = basis.snapshot.state
     for path in sorted(paths):
-        writer.check_partition(path)
+        if not is_partition(state.lister, path):
+            check_apart(state, path)
     replaced = find_replacement(basis, operation, paths, (), _INSTANT).file_groups
     return WritePreview(
         rows=num_rows,

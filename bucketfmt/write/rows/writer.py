@@ -115,6 +115,7 @@ class TableWriter:
         snapshot = self._snapshot()
         incoming = _incoming(data, snapshot)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
+        self._check_concurrency(operation, basis)
         workers = self._workers or worker_count()
         with basis.snapshot.state.written_upon():
             return preview_rows(basis, operation, incoming, self._concurrency, workers)
@@ -303,9 +304,8 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str] = (),
     ) -> StartedWrite:
+        self._check_concurrency(operation, basis)
         config = basis.snapshot.state.config
-        if self._concurrency == "non_blocking":
-            check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
         action = operation.action(config.table_type)
         transaction = self._transactions.begin(action)
         with transaction.aborted_on_error():
@@ -316,6 +316,12 @@ class TableWriter:
         return StartedWrite(
             transaction, basis, operation, options, dropped, self._concurrency, self._maintenance
         )
+
+    def _check_concurrency(self, operation: WriteOperation, basis: Basis) -> None:
+        """Refuse what a non-blocking writer cannot do. Errors as of `check_non_blocking`."""
+        if self._concurrency == "non_blocking":
+            config = basis.snapshot.state.config
+            check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
 
     def _pinned(self, basis: Basis, routed: Iterable[Route]) -> Basis:
         """Record the index, where the table does not, and return the basis as of then.
