@@ -90,7 +90,9 @@ class SliceColumns:
     @cached_property
     def rules(self) -> MergeRules:
         """How records merge."""
-        return find_merge_rules(self._basis.config)
+        rules = find_merge_rules(self._basis.config)
+        rules.check_defaults(self._spec.table.defaulted)
+        return rules
 
     def check_file(self, reader: RowFile, instant: str) -> None:
         """Compare a base file's columns with those its commit states.
@@ -158,6 +160,14 @@ class SliceColumns:
             raise UnsupportedError(
                 f"log blocks of partial updates (IS_PARTIAL) are not merged for {reason}; compact "
                 "the table with Hudi, or read it read-optimized"
+            )
+
+    def check_filling(self) -> None:
+        """Raise UnsupportedError: changes are asked for, and records are completed by others."""
+        if self._spec.commit_times is not None and self.rules.filling is not None:
+            raise UnsupportedError(
+                "the changes between two moments are not read from log files of a table that fills "
+                "values (a partial update mode); compact the table, or read whole snapshots"
             )
 
     def matching_schema(self, working: pa.Schema) -> pa.Schema:

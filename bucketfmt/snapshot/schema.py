@@ -40,11 +40,13 @@ class TableSchema:
             by name.
         meta_columns: Hudi's own columns; none where keys are virtual
             (`hoodie.populate.meta.fields=false`).
+        defaulted: The columns that have a default value other than null.
     """
 
     data: pa.Schema
     internal: InternalSchema | None = None
     meta_columns: tuple[str, ...] = META_COLUMNS
+    defaulted: tuple[str, ...] = ()
 
     @property
     def with_meta(self) -> pa.Schema:
@@ -92,7 +94,8 @@ def find_stated_schema(
         if commit is stated:
             break
     try:
-        schema = arrow_schema(parse_avro_schema(text, limits))
+        record = parse_avro_schema(text, limits)
+        schema = arrow_schema(record)
     except CorruptError as error:
         raise CorruptError(f"table schema of {origin}: {error.message}") from error
     except BucketfmtError as error:
@@ -100,7 +103,9 @@ def find_stated_schema(
         raise
     internal = parse_internal_schema(latest_schema, limits) if latest_schema else None
     meta_columns = META_COLUMNS if config.populate_meta_fields else ()
-    return TableSchema(_with_dropped(without_meta(schema), config), internal, meta_columns)
+    columns = _with_dropped(without_meta(schema), config)
+    defaulted = (f.name for f in record.fields if f.has_default and f.default is not None)
+    return TableSchema(columns, internal, meta_columns, tuple(defaulted))
 
 
 def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:

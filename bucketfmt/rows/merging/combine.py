@@ -17,15 +17,19 @@ from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, RowRun, find_merge_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.ordering import Indexes
+from bucketfmt.rows.merging.partial_updates import compose_rows
 from bucketfmt.rows.merging.winners import find_winners
 
-__all__ = ["find_standing_rows"]
+__all__ = ["combine_rows", "find_standing_rows"]
 
 
-def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules) -> Indexes:
-    """Return the rows that are written, one per key, in the given order.
+def combine_rows(
+    rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules
+) -> tuple[pa.Table, Indexes]:
+    """Return the rows that are written, one per key, in the given order, and which rows they are.
 
-    A row that is marked as deleted competes like any other row, and becomes a delete.
+    A row that is marked as deleted competes like any other row, and becomes a delete. If the table
+    fills values (`MergeRules.filling`), the rows of a key fill one another.
 
     Args:
         rows: Rows of one partition, later ones written later.
@@ -36,6 +40,38 @@ def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: Merg
         SchemaError: an ordering field that decides is null. Hudi 0.15 and 1.0 refuse such a row;
             Hudi 1.2 writes a row that no reader can compare with other rows of the key.
     """
+    entries = _find_entries(rows, record_keys, rules)
+    if entries is None:
+        return rows, np.arange(rows.num_rows)
+    winners, composed = find_winners(entries, rules), compose_rows(entries, rules)
+    if composed is None:
+        kept = np.sort(winners)
+        return rows.take(pa.array(kept)), kept
+    winners[composed.codes] = composed.winners
+    kept = np.sort(winners)
+    places = np.searchsorted(kept, composed.winners)
+    found = {name: rows.column(name).take(pa.array(kept)) for name in rows.column_names}
+    for names, sources in composed.find_sources(rows):
+        taken = kept.copy()
+        taken[places] = sources
+        found.update((name, rows.column(name).take(pa.array(taken))) for name in names)
+    return pa.table(found, schema=rows.schema), kept
+
+
+def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules) -> Indexes:
+    """Return which rows stay, one per key, in the given order. As `combine_rows`; none is filled.
+
+    Raises:
+        SchemaError: an ordering field that decides is null.
+    """
+    entries = _find_entries(rows, record_keys, rules)
+    return np.arange(rows.num_rows) if entries is None else np.sort(find_winners(entries, rules))
+
+
+def _find_entries(
+    rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules
+) -> LogEntries | None:
+    """Return the rows as entries of a log; None if no key is there twice."""
     for name in rules.ordering_fields if rules.log_by_ordering else ():
         column = find_column(rows, name)
         if column is not None and column.null_count:
@@ -44,9 +80,8 @@ def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: Merg
                 "give every row a value"
             )
     if pc.count_distinct(record_keys).as_py() == rows.num_rows:  # nulls are not counted
-        return np.arange(rows.num_rows)
+        return None
     competing = rows.select(
         [name for name in find_merge_columns(rules, rows.schema) if name != RECORD_KEY]
     ).append_column(RECORD_KEY, record_keys.cast(pa.string()))
-    entries = LogEntries.of([RowRun(competing)], rules, competing.schema)
-    return np.sort(find_winners(entries, rules))
+    return LogEntries.of([RowRun(competing)], rules, competing.schema)

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS, RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, Run, find_ordering_columns
-from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.merging.merge_rules import Filling, MergeRules
 from bucketfmt.rows.merging.ordering import Indexes, Mask, OrderingValues
-from bucketfmt.rows.merging.partial_updates import ComposedRows, compose_rows
+from bucketfmt.rows.merging.partial_updates import ComposedRows, compose_rows, find_known
 from bucketfmt.rows.merging.winners import find_last, find_winners
 
 __all__ = ["MergedLog", "Replacements", "merge_log"]
@@ -88,14 +88,17 @@ class MergedLog:
     ) -> None:
         """Take the entry at `winners[k]` for the key `entries.keys[k]`.
 
-        `composed`: of keys with partial updates, the records.
+        `composed`: of keys with records that complete one another, the records.
         """
         self.record_keys: pa.Array = entries.keys
         self.num_entries = len(entries.codes)
         self._rules = rules
         self._entries = entries if entries.is_foreign.any() else None
         from_rows = entries.row[winners] >= 0
-        is_marked = entries.is_marked[winners]
+        is_marked, is_overruling = entries.is_marked[winners], entries.is_overruling[winners]
+        if composed is not None:
+            is_marked[composed.codes] = composed.is_marked
+            is_overruling[composed.codes] = composed.is_marked
         self._has_row: Mask = from_rows & ~is_marked
         self._is_unordered: Mask = entries.is_unordered[winners]
         self._ordering: OrderingValues | None = None
@@ -103,8 +106,7 @@ class MergedLog:
         if rules.base_by_ordering and entries.ordering is not None:
             self._ordering = entries.ordering.take(winners)
             if rules.legacy:
-                overruling = entries.is_overruling[winners] & rules.marked_deletes_overrule
-                self._beats_base = ~from_rows | overruling
+                self._beats_base = ~from_rows | is_overruling & rules.marked_deletes_overrule
             else:
                 self._beats_base = entries.is_unordered[winners]
         # Only the rows that won are kept, in the order of the log.
@@ -125,14 +127,14 @@ class MergedLog:
         self.num_updates = 0
 
     def _compose(self, rows: pa.Table, composed: ComposedRows) -> None:
-        """Give the rows of keys with partial updates the columns of several records."""
+        """Give the rows of some keys the columns of several records."""
         is_row = self._has_row[composed.codes]
         places = self._row[composed.codes[is_row]]
         order = np.argsort(places)
         places = places[order]
         found = self._rows.columns
-        sorted_sources = composed.sources[:, is_row][:, order]
-        for names, sources in zip(composed.columns, sorted_sources, strict=True):
+        for names, of_keys in composed.find_sources(rows):
+            sources = of_keys[is_row][order]
             is_known = sources >= 0
             if not is_known.all():
                 lacks = np.zeros(self._rows.num_rows, np.bool_)
@@ -158,10 +160,37 @@ class MergedLog:
             rows = pa.Table.from_arrays(found, schema=rows.schema)
         return rows
 
+    def _filled(
+        self, rows: pa.Table, base: pa.Table, wins: Mask, filling: Filling
+    ) -> tuple[pa.Table, Mask]:
+        """Return records that one of two rows wins, filled from the other one.
+
+        Args:
+            rows: The rows of the log.
+            base: The base row of each.
+            wins: Whether the row of the log wins.
+            filling: Which values are filled.
+
+        Returns:
+            The records, and which of them are not the base row.
+        """
+        found: list[pa.ChunkedArray] = []
+        differs = wins.copy()
+        for name, old, new in zip(base.column_names, base.columns, rows.columns, strict=True):
+            if name in META_COLUMNS and filling.meta_of_newer:
+                found.append(new)
+                differs[:] = True
+                continue
+            of_log = np.where(wins, find_known(new, filling), ~find_known(old, filling))
+            differs |= of_log
+            found.append(pc.if_else(pa.array(of_log), new, old))
+        return pa.Table.from_arrays(found, schema=rows.schema), differs
+
     @property
     def needs_base(self) -> bool:
         """Whether rows have columns that only base rows can tell."""
-        return bool(self._lacking) or bool(self._needs_base.any())
+        is_filled = self._rules.filling is not None
+        return is_filled or bool(self._lacking) or bool(self._needs_base.any())
 
     @property
     def schema(self) -> pa.Schema:
@@ -226,15 +255,22 @@ class MergedLog:
             in_base = OrderingValues.of(columns, null_is_zero=not self._rules.legacy)
             greater = in_base.greater(hits, self._ordering, codes)
             replaced = self._beats_base[codes] | ~greater
-        hits, row = hits[replaced], self._row[codes[replaced]]
+        filling = self._rules.filling
+        # A row that does not replace the base row may still fill it.
+        takes_part = replaced if filling is None else replaced | self._has_row[codes]
+        hits, row, replaced = hits[takes_part], self._row[codes[takes_part]], replaced[takes_part]
         order = np.argsort(hits)
-        hits, row = hits[order], row[order]
+        hits, row, replaced = hits[order], row[order], replaced[order]
         has_row = row >= 0
+        gone, hits, replaced = hits[~has_row], hits[has_row], replaced[has_row]
         self._rows = self._rows.combine_chunks()  # copies once, and speeds up `take`
         rows: pa.Table = self._rows.take(pa.array(row[has_row]))
-        rows = self._completed(rows, row[has_row], base, hits[has_row])
+        rows = self._completed(rows, row[has_row], base, hits)
+        if filling is not None and len(hits):
+            rows, differs = self._filled(rows, base.take(pa.array(hits)), replaced, filling)
+            rows, hits = rows.filter(pa.array(differs)), hits[differs]
         self.num_updates += rows.num_rows
-        return Replacements(hits[has_row], rows, hits[~has_row])
+        return Replacements(hits, rows, gone)
 
     def mark_matched(self, keys: pa.ChunkedArray) -> None:
         """Take note of the keys of base rows that others apply the log to.
@@ -358,7 +394,7 @@ def merge_log(
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
     winners = find_last(entries) if rules.keeps_last_of_log else find_winners(entries, rules)
-    composed = compose_rows(entries, rules.log_by_ordering)
+    composed = compose_rows(entries, rules)
     if composed is not None:
         winners[composed.codes] = composed.winners
     return MergedLog(entries, winners, rules, composed)

@@ -2,25 +2,51 @@
 
 Pure. Sources: BufferedRecordMergerFactory, DeleteContext (1.x, table versions 8 and 9);
 HoodieMergedLogRecordScanner, OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
-EventTimeAvroPayload, AWSDmsAvroPayload, Iterators.scala (0.15, version 6).
+EventTimeAvroPayload, AWSDmsAvroPayload, Iterators.scala (0.15, version 6). Partial updates:
+PartialUpdateHandler (1.1 on, version 9), OverwriteNonDefaultsWithLatestAvroPayload and
+PartialUpdateAvroPayload.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bucketfmt.errors import CorruptError, UnsupportedError
-from bucketfmt.format.table.table_config import MergeMode, TableConfig
+from bucketfmt.format.table.table_config import MergeMode, PartialUpdateMode, TableConfig
 
-__all__ = ["MergeRules", "find_merge_rules", "find_partial_refusal"]
+__all__ = ["Filling", "MergeRules", "find_merge_rules", "find_partial_refusal"]
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
 _DEFAULT = _PAYLOADS + "DefaultHoodieRecordPayload"
 _EVENT_TIME = _PAYLOADS + "EventTimeAvroPayload"
 _DMS = _PAYLOADS + "AWSDmsAvroPayload"
+_NON_DEFAULTS = _PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
+_PARTIAL = _PAYLOADS + "PartialUpdateAvroPayload"
 _EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _DELETE_FIELD, _DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
+_UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Values of a record that are those of the record that it wins over (partial update modes).
+
+    Attributes:
+        marker: In columns of text, the text that stands for a value that the writer did not know.
+            None: nulls are filled, of all columns. (Bytes are not filled: Hudi on Spark compares
+            their object with the marker.)
+        ignores_defaults: Not the nulls of a column are filled, but its default values. Most columns
+            have the default null, or none.
+        within_log: Records of the log fill one another; if False, only base rows fill them.
+        meta_of_newer: Hudi's own columns are those of the newer record, whichever wins.
+    """
+
+    marker: str | None = None
+    ignores_defaults: bool = False
+    within_log: bool = True
+    meta_of_newer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +68,7 @@ class MergeRules:
         delete_operations: Values of `_hoodie_operation` that mark a row as deleted.
         delete_field: Column that marks a row as deleted where its text is a delete marker.
         delete_markers: These texts; empty exactly if there is no `delete_field`.
+        filling: Which values of a record are taken from the record that it wins over; None: none.
     """
 
     ordering_fields: tuple[str, ...]
@@ -52,6 +79,7 @@ class MergeRules:
     delete_operations: tuple[str, ...] = ("D", "-U")
     delete_field: str | None = None
     delete_markers: tuple[str, ...] = ()
+    filling: Filling | None = None
 
     @property
     def keeps_last_of_log(self) -> bool:
@@ -61,24 +89,44 @@ class MergeRules:
         """
         return self.legacy and any("." in field for field in self.ordering_fields)
 
+    def check_defaults(self, columns: Sequence[str]) -> None:
+        """Check that no default value but null is filled.
+
+        Whether Hudi 1.2 takes a value for such a default depends on the identity of Java objects.
+
+        Args:
+            columns: The columns that have another default than null.
+
+        Raises:
+            UnsupportedError: there are such columns, and default values are filled.
+        """
+        if columns and self.filling is not None and self.filling.ignores_defaults:
+            raise UnsupportedError(
+                f"the table replaces default values of columns (a partial update mode), and "
+                f"{', '.join(columns)} have defaults other than null; compact the table with Hudi "
+                "and read it read-optimized"
+            )
+
 
 def find_merge_rules(config: TableConfig) -> MergeRules:
     """Return the rules a table merges by.
 
     Raises:
-        UnsupportedError: the table merges by custom Java code, or by partial updates.
+        UnsupportedError: the table merges by custom Java code.
         CorruptError: only one of delete field and delete marker is configured.
     """
     if config.table_version < 8:
         return _rules_of_payload(config)
+    if config.table_version == 8 and config.payload_class == _PARTIAL:
+        return MergeRules(
+            ordering_fields=config.ordering_fields,
+            log_by_ordering=True,
+            base_by_ordering=True,
+            filling=Filling(meta_of_newer=True),
+        )
     if config.merge_mode is MergeMode.CUSTOM:
         raise UnsupportedError(
             f"the table merges records by custom code ({config.payload_class or 'a merger'}); "
-            "compact the table with Hudi and read it read-optimized"
-        )
-    if config.partial_update_mode is not None:
-        raise UnsupportedError(
-            f"the table merges by partial updates ({config.partial_update_mode.value}); "
             "compact the table with Hudi and read it read-optimized"
         )
     by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
@@ -95,7 +143,18 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
         base_by_ordering=by_ordering,
         delete_field=field or None,
         delete_markers=(marker,) if marker else (),
+        filling=_find_filling(config),
     )
+
+
+def _find_filling(config: TableConfig) -> Filling | None:
+    """Return what the partial update mode of a version 9 table fills."""
+    if config.partial_update_mode is PartialUpdateMode.IGNORE_DEFAULTS:
+        return Filling(ignores_defaults=True)
+    if config.partial_update_mode is PartialUpdateMode.FILL_UNAVAILABLE:
+        marker = config.merge_properties.get(_UNAVAILABLE_VALUE)
+        return None if marker is None else Filling(marker=marker)
+    return None
 
 
 def find_partial_refusal(config: TableConfig, *, by_column_id: bool) -> str | None:
@@ -110,7 +169,15 @@ def find_partial_refusal(config: TableConfig, *, by_column_id: bool) -> str | No
     """
     if not config.populate_meta_fields:
         return "a table without meta columns"
+    if config.partial_update_mode is not None or config.payload_class in _FILLINGS:
+        return "a table that fills values (a partial update mode)"
     return "a table whose columns are known by id" if by_column_id else None
+
+
+_FILLINGS = {  # of version 6
+    _PARTIAL: Filling(meta_of_newer=True),
+    _NON_DEFAULTS: Filling(ignores_defaults=True, within_log=False),
+}
 
 
 def _rules_of_payload(config: TableConfig) -> MergeRules:
@@ -122,11 +189,8 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
     """
     strategy = config.properties.get("hoodie.compaction.record.merger.strategy")
     payload_class = config.payload_class or _DEFAULT
-    if payload_class not in (_OVERWRITE, _DEFAULT, _EVENT_TIME, _DMS) or strategy not in (
-        None,
-        "",
-        _EVENT_TIME_STRATEGY,
-    ):
+    known = _OVERWRITE, _DEFAULT, _EVENT_TIME, _DMS, *_FILLINGS
+    if payload_class not in known or strategy not in (None, "", _EVENT_TIME_STRATEGY):
         raise UnsupportedError(
             f"the table merges records by custom code ({payload_class}, merge strategy "
             f"{strategy}); compact the table with Hudi and read it read-optimized"
@@ -135,10 +199,11 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
     return MergeRules(
         ordering_fields=config.ordering_fields,
         log_by_ordering=True,
-        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME),
+        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME, _PARTIAL),
         legacy=True,
-        marked_deletes_overrule=payload_class == _EVENT_TIME,
+        marked_deletes_overrule=payload_class in (_EVENT_TIME, _PARTIAL),
         delete_operations=("D",),
         delete_field="Op" if is_dms else None,
         delete_markers=("D", "d") if is_dms else (),
+        filling=_FILLINGS.get(payload_class),
     )

@@ -1,79 +1,150 @@
-"""Records of a log that hold some columns only: which entry each column of a key comes from.
+"""Records of a log that are completed by one another: which entry each column of a key comes from.
 
 Pure and vectorised: a step is made per entry of the key that has most. Sources:
 PartialUpdateBufferedRecordMerger, DefaultSparkRecordMerger.partialMerge,
-OverwriteWithLatestSparkRecordMerger.partialMerge, SparkRecordMergingUtils.mergePartialRecords.
+OverwriteWithLatestSparkRecordMerger.partialMerge, SparkRecordMergingUtils.mergePartialRecords;
+PartialUpdateHandler; PartialUpdateAvroPayload.preCombine.
 
-The entries of a key are taken oldest first. Of two records the record that stays keeps its columns,
-and takes the columns that only the other one holds, whichever is newer. A delete ends that: nothing
-of the records before it is left. Where the newer record stays, Hudi fails to read an update of some
-columns that follows a delete: nobody says what the other columns are then.
+There are two kinds. In a block of partial updates (IS_PARTIAL) all rows lack the same columns. If
+a table fills values (`MergeRules.filling`), a row lacks the columns in which it has null, or a
+marker.
+
+The entries of a key are taken oldest first. Of two records the record that stays keeps the columns
+that it holds, and takes the others of the other one, whichever is newer. So the records of a key
+stand in a line: each new one is put before all others, or behind them, and a column is that of the
+first that holds it. A delete ends a line: nothing of the records before it is left. Where the newer
+record stays, Hudi fails to read an update of some columns that follows a delete: nobody says what
+the other columns are then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
+from bucketfmt.rows.columns.meta_columns import IS_DELETED, META_COLUMNS
 from bucketfmt.rows.merging.log_entries import HeldColumns, LogEntries
+from bucketfmt.rows.merging.merge_rules import Filling, MergeRules
 from bucketfmt.rows.merging.ordering import Indexes, Mask
 
-__all__ = ["ComposedRows", "compose_rows"]
+__all__ = ["ComposedRows", "compose_rows", "find_known"]
 
 _NONE = -1
 
 
+def find_known(column: pa.ChunkedArray, filling: Filling) -> Mask:
+    """Return which values of a column are not filled, as they are neither null nor the marker."""
+    if filling.marker is None:
+        known = column.is_valid()
+    elif pa.types.is_string(column.type):
+        known = pc.fill_null(pc.not_equal(column, filling.marker), True)
+    else:
+        return np.ones(len(column), np.bool_)
+    return np.asarray(known.to_numpy(), np.bool_)
+
+
 @dataclass(frozen=True, eq=False)
 class ComposedRows:
-    """The records of keys that have partial updates.
+    """The records of keys of which a record is completed by others.
 
     Attributes:
         codes: The keys, as indexes in `LogEntries.keys`.
         winners: For each key the entry whose ordering value, or delete, stays.
-        columns: Sets of columns that are taken from the same rows.
-        sources: A line for each of these sets: for each key the row in `LogEntries.rows` that the
-            columns come from. -1: no record of the log holds them, and they are those of the base
-            row.
+        is_marked: The keys whose record is marked as deleted.
         is_update: The keys of which the log has no whole row: there has to be a base row.
     """
 
     codes: Indexes
     winners: Indexes
-    columns: Sequence[Sequence[str]]
-    sources: npt.NDArray[np.int64]
+    is_marked: Mask
     is_update: Mask
+    _line: _Lines
+    _held: HeldColumns | None
+    _filling: Filling | None
+
+    def find_sources(self, rows: pa.Table) -> Iterator[tuple[Sequence[str], Indexes]]:
+        """Yield sets of columns, and for each key the row in `rows` that they come from.
+
+        -1: no record of the log holds the columns, and they are those of the base row.
+
+        Args:
+            rows: The rows of the log. Of values that are filled, columns need not be all.
+        """
+        if self._held is not None:
+            for names, holds in zip(self._held.columns, self._held.masks, strict=True):
+                yield names, self._line.find_first(holds[self._held.of_rows])
+        if self._filling is None:
+            return
+        top = self._line.find_first(np.ones(rows.num_rows, np.bool_))
+        for name in rows.column_names:
+            if name in META_COLUMNS and self._filling.meta_of_newer:
+                yield [name], self._line.find_newest()
+                continue
+            known = find_known(rows.column(name), self._filling)
+            if not known.all():
+                found = self._line.find_first(known)
+                yield [name], np.where(found == _NONE, top, found)
+            else:
+                yield [name], top
 
 
-def compose_rows(entries: LogEntries, by_ordering: bool) -> ComposedRows | None:
-    """Return the records of keys with partial updates; None if there are none.
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """The rows of each key, the last of a line first.
+
+    Attributes:
+        rows: Of all keys; -1 for a delete, which stands alone.
+        starts: Where each key begins.
+    """
+
+    rows: Indexes
+    starts: Indexes
+
+    def find_first(self, holds: Mask) -> Indexes:
+        """Return for each key the first row of its line that `holds`; -1 if none does."""
+        is_row = self.rows >= 0
+        is_row[is_row] = holds[self.rows[is_row]]
+        places = np.where(is_row, np.arange(len(self.rows)), _NONE)
+        first = np.maximum.reduceat(places, self.starts)
+        return np.where(first == _NONE, _NONE, self.rows[first])
+
+    def find_newest(self) -> Indexes:
+        """Return for each key its newest row."""
+        return np.asarray(np.maximum.reduceat(self.rows, self.starts), np.int64)
+
+
+def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
+    """Return the records of keys with records that complete one another; None if there are none.
 
     Args:
         entries: Of the log.
-        by_ordering: Whether the record of greater ordering stays; otherwise the newer one.
+        rules: How the table merges.
 
     Raises:
-        UnsupportedError: a key has a partial update, and a delete whose ordering value is of
-            another type than the column; or, where the newer record stays, a delete before it.
+        UnsupportedError: such a key has a delete whose ordering value is of another type than the
+            column; or, where the newer record stays, a partial update after a delete.
     """
-    held = entries.held
-    if held is None:
-        return None
+    held, filling = entries.held, rules.filling
     is_partial = np.zeros(len(entries.codes), np.bool_)
-    is_partial[entries.row >= 0] = held.are_updates[held.of_rows]
-    if not is_partial.any():
-        return None
+    if held is not None:
+        is_partial[entries.row >= 0] = held.are_updates[held.of_rows]
     codes = np.unique(entries.codes[is_partial])
+    if filling is not None and filling.within_log:
+        codes = np.flatnonzero(np.bincount(entries.codes, minlength=len(entries.keys)) > 1)
+    if not len(codes):
+        return None
     members = np.flatnonzero(np.isin(entries.codes, codes))
     if entries.is_foreign[members].any():
         raise UnsupportedError(
-            "a key has a partial update, and a delete whose ordering value is of another type than "
-            "the column; compact the table with Hudi"
+            "a key has records that complete one another, and a delete whose ordering value is of "
+            "another type than the column; compact the table with Hudi"
         )
-    fold = _Fold(entries, held, is_partial, len(codes), by_ordering)
+    fold = _Fold(entries, 0 if held is None else held.first_entry, is_partial, len(codes), rules)
     keys = np.searchsorted(codes, entries.codes[members])
     order = np.argsort(keys, kind="stable")
     members, keys = members[order], keys[order]
@@ -88,37 +159,49 @@ def compose_rows(entries: LogEntries, by_ordering: bool) -> ComposedRows | None:
             f"key {key!r} was deleted, and some of its columns were updated after that, which Hudi "
             "does not read either; write the row again, with all columns"
         )
-    return ComposedRows(codes, fold.winners, held.columns, fold.sources, fold.is_update)
+    lines = fold.find_lines(keys, members)
+    is_marked = entries.is_marked[fold.winners]
+    if rules.legacy and IS_DELETED in entries.rows.column_names:
+        # There the mark is a value like any other.
+        marks = entries.rows.column(IS_DELETED)
+        sources = lines.find_first(np.asarray(marks.is_valid().to_numpy(), np.bool_))
+        is_marked_row = entries.is_marked[entries.row >= 0]
+        is_marked = np.where(sources == _NONE, is_marked, is_marked_row[sources])
+    return ComposedRows(codes, fold.winners, is_marked, fold.is_update, lines, held, filling)
 
 
 class _Fold:
-    """The records of some keys so far."""
+    """The lines of some keys so far."""
 
     def __init__(
         self,
         entries: LogEntries,
-        held: HeldColumns,
+        first_entry: int,
         is_partial: Mask,
         num_keys: int,
-        by_ordering: bool,
+        rules: MergeRules,
     ) -> None:
-        self._entries, self._held, self._is_partial = entries, held, is_partial
-        self._by_ordering = by_ordering
-        self._is_delete: Mask = (entries.row < 0) | entries.is_marked
+        self._entries, self._first_entry, self._is_partial = entries, first_entry, is_partial
+        self._by_ordering = rules.log_by_ordering and not rules.keeps_last_of_log
+        self._legacy = rules.legacy
+        self._is_delete: Mask = entries.row < 0
+        self._ends_line: Mask = (entries.row < 0) | entries.is_marked
+        if not rules.legacy:
+            self._is_delete = self._ends_line
         self.winners = np.full(num_keys, _NONE, np.int64)
-        self.sources = np.full((len(held.columns), num_keys), _NONE, np.int64)
         self.is_update: Mask = np.zeros(num_keys, np.bool_)
         self.is_unclear: Mask = np.zeros(num_keys, np.bool_)
+        # An entry's place in its line: later ones before all others, or behind. 0: in none.
+        self._place = np.zeros(len(entries.codes), np.int64)
+        self._since = np.zeros(num_keys, np.int64)  # the first entry of the line
 
     def take(self, keys: Indexes, added: Indexes) -> None:
         """Take one entry for each of some keys."""
         before = self.winners[keys]
         stays = self._stays(before, added)
-        is_row = ~self._is_delete[added]
         # Entries before the first partial block are merged whole.
-        unites = (
-            is_row & (before >= 0) & ~self._is_delete[before] & (added >= self._held.first_entry)
-        )
+        unites = (before >= 0) & ~self._is_delete[before] & (added >= self._first_entry)
+        unites &= np.where(stays, ~self._is_delete[added], ~self._ends_line[added])
         if not self._by_ordering:
             follows = (before >= 0) & self._is_delete[before] | self.is_unclear[keys]
             self.is_unclear[keys] = follows & self._is_partial[added]
@@ -126,14 +209,21 @@ class _Fold:
         united_update = np.where(unites, was_update & is_update, is_update)
         self.is_update[keys] = np.where(stays & ~unites, was_update, united_update)
         self.winners[keys] = np.where(stays, before, added)
-        rows = self._entries.row[added]
-        for line, holds in zip(self.sources, self._held.masks, strict=True):
-            has = is_row.copy()
-            has[is_row] = holds[self._held.of_rows[rows[is_row]]]
-            old = line[keys]
-            united = np.where(has & (~stays | (old == _NONE)), rows, old)
-            alone = np.where(stays, old, np.where(has, rows, _NONE))
-            line[keys] = np.where(unites, united, alone)
+        self._place[added] = np.where(stays, np.where(unites, -added - 1, 0), added + 1)
+        self._since[keys] = np.where(stays | unites, self._since[keys], added)
+
+    def find_lines(self, keys: Indexes, members: Indexes) -> _Lines:
+        """Return the lines of all keys.
+
+        Args:
+            keys: Of each entry, as `take` was given them, ascending.
+            members: The entries.
+        """
+        stands = (self._place[members] != 0) & (members >= self._since[keys])
+        keys, members = keys[stands], members[stands]
+        members = members[np.lexsort((self._place[members], keys))]
+        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        return _Lines(self._entries.row[members], starts)
 
     def _stays(self, before: Indexes, added: Indexes) -> Mask:
         """Return whether what is there stays, and the added entry does not take its place."""
@@ -143,6 +233,8 @@ class _Fold:
             return np.zeros(len(before), np.bool_)
         greater = ordering.greater(before, ordering, added)
         greater &= ~entries.is_unordered[added]
+        if self._legacy:  # a delete that has won stays against nothing
+            return stays & greater & (entries.row[before] >= 0)
         # A delete without ordering value stands against deletes of later blocks, not against rows.
         is_unordered = entries.is_unordered[before]
         stays &= np.where(is_unordered, entries.row[added] < 0, greater)

@@ -22,7 +22,7 @@ from bucketfmt.rows.columns.meta_rows import (
     file_constants,
     merge_schema,
 )
-from bucketfmt.rows.merging.combine import find_standing_rows
+from bucketfmt.rows.merging.combine import combine_rows
 from bucketfmt.rows.merging.log_entries import (
     DeleteRun,
     RowRun,
@@ -170,8 +170,7 @@ class GroupWriter:
         """Return rows without those that yield to another row of their key."""
         if isinstance(given, Deletes) or not self._settings.combine:
             return given
-        kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
-        return given if len(kept) == given.num_rows else given.take(pa.array(kept))
+        return combine_rows(given, given.column(RECORD_KEY), self._settings.rules)[0]
 
     # -- base files
 

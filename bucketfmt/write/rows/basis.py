@@ -96,6 +96,7 @@ class Basis:
         self.schema_changes: tuple[str, ...] = ()
         self.kept: tuple[str, ...] = ()
         self.schema, self.avro_schema = self._plan_schema(incoming)
+        self.rules.check_defaults(self.schema.defaulted)
 
     @property
     def schema_entries(self) -> dict[str, str | None]:
@@ -137,7 +138,8 @@ class Basis:
         if known is not None:
             self._check_rescaled(known.data, planned)
         meta_columns = META_COLUMNS if config.populate_meta_fields else ()
-        schema = TableSchema(planned, meta_columns=meta_columns)
+        defaulted = () if known is None else known.defaulted
+        schema = TableSchema(planned, meta_columns=meta_columns, defaulted=defaulted)
         return schema, avro_schema_json(planned, name, namespace)
 
     def _check_rescaled(self, known: pa.Schema, planned: pa.Schema) -> None:

@@ -24,7 +24,7 @@ from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import merge_schema
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
-from bucketfmt.rows.merging.combine import find_standing_rows
+from bucketfmt.rows.merging.combine import combine_rows
 from bucketfmt.rows.merging.log_entries import RowRun, find_delete_marks, find_merge_columns
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.slices.slice_columns import RowSpec
@@ -136,10 +136,9 @@ class _Placing:
         keys = record_keys(rows, self._config, self._basis.key_encoding)
         paths = partition_paths(rows, self._config)
         if self._late.has_global_keys and self._operation.combines:
-            kept = find_standing_rows(rows, keys, self._basis.rules)
-            if len(kept) < rows.num_rows:
-                some = pa.array(kept)
-                rows, keys, paths = rows.take(some), keys.take(some), paths.take(some)
+            rows, kept = combine_rows(rows, keys, self._basis.rules)
+            if len(kept) < len(keys):
+                keys, paths = keys.take(pa.array(kept)), paths.take(pa.array(kept))
         if self._operation.fills_empty_buckets:
             self._check_new(keys, paths)
         if self._operation is WriteOperation.INSERT_OVERWRITE and self._late.has_global_keys:
@@ -250,6 +249,12 @@ class _Placing:
             raise ValueError(
                 f"{len(leaving)} rows lack columns and move their keys to another partition "
                 "(update_partition_path); give these rows all columns"
+            )
+        if rules.filling is not None and len(leaving):
+            raise UnsupportedError(
+                f"{len(leaving)} rows move their keys to another partition (update_partition_path),"
+                " and the table fills values of rows (a partial update mode); write such rows with "
+                "Hudi, or delete the keys first"
             )
         if not (rules.base_by_ordering and rules.ordering_fields and len(leaving)):
             return leaving
