@@ -162,14 +162,6 @@ class SliceColumns:
                 "the table with Hudi, or read it read-optimized"
             )
 
-    def check_filling(self) -> None:
-        """Raise UnsupportedError: changes are asked for, and records are completed by others."""
-        if self._spec.commit_times is not None and self.rules.filling is not None:
-            raise UnsupportedError(
-                "the changes between two moments are not read from log files of a table that fills "
-                "values (a partial update mode); compact the table, or read whole snapshots"
-            )
-
     def matching_schema(self, working: pa.Schema) -> pa.Schema:
         """The columns of a working schema that tell which log record a base row meets."""
         names = [RECORD_KEY]

@@ -59,7 +59,6 @@ class SliceLog:
             CorruptError: a file is missing, cut or damaged.
             UnsupportedError: a block is of a kind not read.
         """
-        self._columns.check_filling()
         blocks, left_out = load_blocks(self._basis, file_slice, self._is_wanted_block)
         marks_operations = any(
             f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks

@@ -5,7 +5,14 @@ from __future__ import annotations
 from spec.vector_sources import names, paths, places, properties
 from spec.vector_sources.buckets import directories, file_groups, hashing, keys, rings, rules
 from spec.vector_sources.files import deletes, footers, hfiles, logs, metadata_records, virtual_logs
-from spec.vector_sources.timelines import commits, partial_updates, slices, snapshots, timeline
+from spec.vector_sources.timelines import (
+    commits,
+    filled_values,
+    partial_updates,
+    slices,
+    snapshots,
+    timeline,
+)
 
 __all__ = ["SOURCES"]
 
@@ -28,6 +35,7 @@ SOURCES = (
     commits.vectors,
     slices.vectors,
     partial_updates.vectors,
+    filled_values.vectors,
     snapshots.vectors,
     hfiles.vectors,
     metadata_records.vectors,

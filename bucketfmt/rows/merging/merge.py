@@ -181,16 +181,21 @@ class MergedLog:
                 found.append(new)
                 differs[:] = True
                 continue
-            of_log = np.where(wins, find_known(new, filling), ~find_known(old, filling))
-            differs |= of_log
+            is_new_known = find_known(new, filling)
+            of_log = np.where(wins, is_new_known, ~find_known(old, filling))
+            differs |= of_log & is_new_known
             found.append(pc.if_else(pa.array(of_log), new, old))
         return pa.Table.from_arrays(found, schema=rows.schema), differs
 
     @property
     def needs_base(self) -> bool:
         """Whether rows have columns that only base rows can tell."""
-        is_filled = self._rules.filling is not None
-        return is_filled or bool(self._lacking) or bool(self._needs_base.any())
+        return self.fills_values or bool(self._lacking) or bool(self._needs_base.any())
+
+    @property
+    def fills_values(self) -> bool:
+        """Whether values of a row may be those of a base row (`MergeRules.filling`)."""
+        return self._rules.filling is not None
 
     @property
     def schema(self) -> pa.Schema:

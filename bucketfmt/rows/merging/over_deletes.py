@@ -3,7 +3,8 @@
 Pure. Hudi merges a log by itself before the base file. A later row wins over a delete without
 ordering value, and is then compared with the base row as if there were no delete: a base row of
 greater ordering is read again, although the row was deleted. A delete with an ordering value hides
-a later row of lower ordering. Neither happens if the log was compacted in between
+a later row of lower ordering. Where a table fills values (`MergeRules.filling`), the deleted base
+row fills the later row. None of it happens if the log was compacted in between
 (docs/decisions/0016).
 """
 
@@ -28,7 +29,8 @@ class OverDeletes:
     Attributes:
         num_rows: Appended rows whose keys are deleted.
         num_hidden: Appended rows that are not read, because the delete wins.
-        num_revived: Appended rows in place of which the deleted base row is read.
+        num_revived: Appended rows in place of which the deleted base row is read, or which it may
+            fill.
         num_unordered: Appended rows, read or not, whose key has a delete without ordering value.
     """
 
@@ -55,6 +57,9 @@ def count_over_deletes(
         deleted = before.find_replacements(rows).gone
         found = after.find_replacements(rows)
         num_deleted += len(deleted)
+        if after.fills_values:
+            num_revived += len(np.setdiff1d(deleted, found.gone))
+            continue
         num_over_base += len(np.intersect1d(deleted, found.places))
         num_revived += len(np.setdiff1d(deleted, np.union1d(found.places, found.gone)))
     num_live = before.num_matched - num_deleted

@@ -165,8 +165,8 @@ def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
         # There the mark is a value like any other.
         marks = entries.rows.column(IS_DELETED)
         sources = lines.find_first(np.asarray(marks.is_valid().to_numpy(), np.bool_))
-        is_marked_row = entries.is_marked[entries.row >= 0]
-        is_marked = np.where(sources == _NONE, is_marked, is_marked_row[sources])
+        has_mark = sources != _NONE
+        is_marked[has_mark] = entries.is_marked[entries.row >= 0][sources[has_mark]]
     return ComposedRows(codes, fold.winners, is_marked, fold.is_update, lines, held, filling)
 
 

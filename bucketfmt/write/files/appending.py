@@ -133,8 +133,10 @@ class Appending:
         read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None = None,
     ) -> OverDeletes:
         settings, rules = self._settings, self._settings.rules
-        is_by_ordering = rules.log_by_ordering and bool(rules.ordering_fields)
-        if file_slice is None or not (is_by_ordering or settings.keeps_keys_in_base):
+        may_be_wrong = rules.filling is not None or (
+            rules.log_by_ordering and bool(rules.ordering_fields)
+        )
+        if file_slice is None or not (may_be_wrong or settings.keeps_keys_in_base):
             return OverDeletes()
         if rules.delete_field is None and not any(
             file.may_hold_deletes for file in file_slice.log_files

@@ -348,11 +348,13 @@ def _merging() -> Iterator[Vector]:
         legacy,
     )
     custom = {**_EVENT, "hoodie.record.merge.mode": "CUSTOM"}
-    partly = {**_EVENT, "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
+    non_defaults = _MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
+    of_payload = {"hoodie.table.version": "8", "hoodie.compaction.payload.class": non_defaults}
+    partly = {**_EVENT, "hoodie.record.merge.mode": "CUSTOM", **of_payload}
     for name, properties in (
         ("custom", custom),
-        ("partial-update-mode", partly),
-        ("v6-other-payload", _v6("PartialUpdateAvroPayload")),
+        ("v8-other-payload", partly),
+        ("v6-other-payload", _v6("debezium.PostgresDebeziumAvroPayload")),
     ):
         yield Vector(
             f"merge.{name}",

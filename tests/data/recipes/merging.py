@@ -6,6 +6,8 @@ from recipes.lab import MOR, SMALL, SQL, Lab
 from recipes.registry import recipe
 
 _PAYLOADS = "org.apache.hudi.common.model"
+_NON_DEFAULTS = "OverwriteNonDefaultsWithLatestAvroPayload"
+_POSTGRES = "debezium.PostgresDebeziumAvroPayload"
 
 
 @recipe()
@@ -120,6 +122,59 @@ def partial(lab: Lab, name: str) -> None:
         )
     lab.write(lab.rows(8, 12, 6, "whole"), name, "upsert", options)
     lab.expect_all(name)
+
+
+@recipe()
+@recipe("filled_mor", merge_on_read=True)
+@recipe("filled_newest_mor", since="1.1.0", merge_on_read=True, payload=_NON_DEFAULTS)
+@recipe("filled_base_mor", until="0.15.0", merge_on_read=True, payload=_NON_DEFAULTS)
+@recipe("filled_marker_mor", since="1.1.0", merge_on_read=True, payload=_POSTGRES)
+def filled(
+    lab: Lab, name: str, merge_on_read: bool = False, payload: str = "PartialUpdateAvroPayload"
+) -> None:
+    """Records whose nulls, or whose markers, are those of the record that they win over."""
+    is_postgres = payload == _POSTGRES
+    of_payload = {"hoodie.datasource.write.payload.class": f"{_PAYLOADS}.{payload}"}
+    options = {**SMALL, **of_payload, **(MOR if merge_on_read else {})}
+    unknown = "__debezium_unavailable_value" if is_postgres else None
+    schema = "id string, name string, qty int, ts long, region string, tags array<string>, "
+    if is_postgres:
+        schema += "_change_operation_type string, _event_lsn long"
+        options["hoodie.datasource.write.precombine.field"] = "_event_lsn"
+    else:
+        schema += "at struct<x: int, y: string>, _hoodie_is_deleted boolean"
+
+    def rows(keys: range, ts: int, tag: str, gone: bool = False):
+        found = []
+        for i in keys:
+            row = (
+                f"key-{i:03d}",
+                unknown if (i + ts) % 3 == 0 else f"{tag}{i}",
+                None if (i + ts) % 3 == 1 else i,
+                ts,
+                ("us", "eu")[i % 2],
+                None if i % 2 else [tag, str(ts)],
+            )
+            own = ("d" if gone else "u", ts) if is_postgres else (None if i % 4 else (ts, None), gone)
+            found.append(row + own)
+        return lab.frame(found, schema)
+
+    lab.write(rows(range(48), 10, "n"), name, "upsert", options)
+    lab.write(rows(range(16), 12, "new"), name, "upsert", options)
+    lab.write(rows(range(8, 24), 5, "late"), name, "upsert", options)
+    lab.write(rows(range(12, 30), 11, "between"), name, "upsert", options)
+    lab.write(rows(range(20, 36), 10, "tie"), name, "upsert", options)
+    gone = rows(range(30, 34), 20, "gone", True).union(rows(range(34, 38), 3, "past", True))
+    lab.write(gone, name, "upsert", options)
+    lab.write(rows(range(38, 42), 30, ""), name, "delete", options)
+    lab.write(rows(range(31, 38), 15, "back"), name, "upsert", options)
+    lab.write(rows(range(29, 33), 25, "again"), name, "upsert", options)
+    twice = rows(range(42, 50), 40, "first").union(rows(range(42, 50), 39, "second"))
+    lab.write(twice.coalesce(1), name, "upsert", options)
+    lab.expect_all(name)
+    if name == "filled_mor":
+        lab.expect_as_of(name)
+        lab.expect_incremental(name)
 
 
 @recipe(since="1.0.0")

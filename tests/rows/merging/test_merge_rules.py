@@ -4,7 +4,7 @@ import pytest
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.merging.merge_rules import Filling, MergeRules, find_merge_rules
 
 PAYLOADS = "org.apache.hudi.common.model."
 EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
@@ -83,6 +83,29 @@ def test_delete_markers() -> None:
             rules_of(9, **{prefix + part: "Op"})
 
 
+def test_what_is_filled() -> None:
+    mode, prefix = "hoodie__table__partial__update__mode", "hoodie__record__merge__property__"
+    unavailable = prefix + "hoodie__write__partial__update__unavailable__value"
+    by_default = Filling(ignores_defaults=True)
+    assert rules_of(9, **{mode: "IGNORE_DEFAULTS"}).filling == by_default
+    assert rules_of(9, **{mode: "FILL_UNAVAILABLE", unavailable: "?"}).filling == Filling("?")
+    assert rules_of(9, **{mode: "FILL_UNAVAILABLE"}).filling is None
+    for version in (6, 8):
+        payload = {"hoodie__compaction__payload__class": PAYLOADS + "PartialUpdateAvroPayload"}
+        rules = rules_of(version, **payload)
+        assert rules.filling == Filling(meta_of_newer=True)
+        assert rules.log_by_ordering
+        assert rules.base_by_ordering
+        assert rules.legacy == rules.marked_deletes_overrule == (version == 6)
+    base = {
+        "hoodie__compaction__payload__class": PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
+    }
+    rules = rules_of(6, **base)
+    assert rules.filling == Filling(ignores_defaults=True, within_log=False)
+    assert (rules.log_by_ordering, rules.base_by_ordering) == (True, False)
+    assert rules_of(6).filling is rules_of(8).filling is rules_of(9).filling is None
+
+
 @pytest.mark.parametrize(
     ("version", "properties", "named"),
     [
@@ -96,12 +119,18 @@ def test_delete_markers() -> None:
         ),
         (9, {"hoodie__record__merge__mode": "CUSTOM"}, "a merger"),
         (8, {"hoodie__compaction__payload__class": PAYLOADS + "AWSDmsAvroPayload"}, "AWSDms"),
-        (9, {"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
-        (9, {"hoodie__table__partial__update__mode": "FILL_UNAVAILABLE"}, "FILL_UNAVAILABLE"),
+        (
+            8,
+            {
+                "hoodie__compaction__payload__class": PAYLOADS
+                + "OverwriteNonDefaultsWithLatestAvroPayload"
+            },
+            "OverwriteNonDefaults",
+        ),
         (
             6,
-            {"hoodie__compaction__payload__class": PAYLOADS + "PartialUpdateAvroPayload"},
-            "PartialUpdate",
+            {"hoodie__compaction__payload__class": PAYLOADS + "ConsistencyPayload"},
+            "ConsistencyPayload",
         ),
         (
             6,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.keys.bloom import BloomFilterBuilder, BloomFilterType, decode_bloom_filter
 from bucketfmt.format.keys.hashing import (
@@ -37,7 +38,7 @@ from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro.row_blocks import decode_row_blocks
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun
 from bucketfmt.rows.merging.merge import merge_log
-from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.merging.merge_rules import find_merge_rules, find_partial_refusal
 from bucketfmt.snapshot.data_files.file_slices import find_slice_history, group_files
 from bucketfmt.snapshot.data_files.files import DataFile
 from tests.spec.formats.values import Json, members
@@ -246,7 +247,12 @@ def merge(question: Json) -> Json:
 
 
 def partial_updates(question: Json) -> Json:
-    rules = find_merge_rules(TableConfig.from_properties(question["properties"]))
+    config = TableConfig.from_properties(question["properties"])
+    rules = find_merge_rules(config)
+    if any(run.get("is_partial") for run in question["log"]):
+        reason = find_partial_refusal(config, by_column_id=False)
+        if reason is not None:
+            raise UnsupportedError(reason)
     base = _numbers(question["base"])
     runs = [
         RowRun(

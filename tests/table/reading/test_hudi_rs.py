@@ -26,6 +26,8 @@ _LATE = "a later log record of a lower ordering value wins over another; in vers
 _OLD = "tables of versions 3, 4 and 5 are not read"
 _ORDERING = "several ordering fields are not built"
 _DROPPED = "partition columns that are in no file are not built"
+_FILLED = "nulls of the record that wins are filled, which is not built for versions 6 and 8"
+_MARKER = "text that stands for a value that the writer did not know is returned"
 _CUSTOM_FIELDS = "cannot read the partition fields of a custom key generator in properties of 1.x"
 
 REFUSED_BY_HUDI_RS = {
@@ -42,6 +44,9 @@ REFUSED_BY_HUDI_RS = {
     ("0.15.0", "dropped_column"): ("drop.partition.columns", _DROPPED),
     ("1.0.2", "dropped_column"): ("drop.partition.columns", _DROPPED),
     ("1.2.0", "dropped_column"): ("drop.partition.columns", _DROPPED),
+    ("0.15.0", "filled_mor"): ("merger of its own", _FILLED),
+    ("0.15.0", "filled_base_mor"): ("merger of its own", _FILLED),
+    ("1.0.2", "filled_mor"): ("needs its own merger", _FILLED),
     ("1.2.0", "multiorder"): ("Multiple ordering fields", _ORDERING),
     ("1.2.0", "multiorder_mor"): ("Multiple ordering fields", _ORDERING),
     ("flink-0.13.1", "mor_bucket"): ("Found: 5", _OLD),
@@ -58,6 +63,7 @@ READ_OTHERWISE = {
     ("0.15.0", "mor"): (10, _LATE),
     ("0.15.0", "mor_commit"): (4, _LATE),
     ("0.15.0", "timetravel_mor"): (5, _LATE),
+    ("1.2.0", "filled_marker_mor"): (13, _MARKER),
 }
 """Tables of which hudi-rs returns other rows: (how many, why)."""
 
