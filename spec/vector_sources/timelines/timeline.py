@@ -70,6 +70,7 @@ def vectors() -> Iterator[Vector]:
     yield from _times()
     yield from _user_times()
     yield from _timelines()
+    yield from _committed()
     yield from _archives()
 
 
@@ -245,6 +246,74 @@ def _timelines() -> Iterator[Vector]:
             [t[3], t[5], "replacecommit", "COMPLETED"],
         ],
     )
+
+
+def _committed() -> Iterator[Vector]:
+    """Yield those of which times count, pending ones and archived ones among them."""
+    t = [f"2026112104414{n}000" for n in range(10)]
+    sources = "CompletionTimeQueryView and BaseHoodieLogRecordReader, as read in their sources"
+    known: list[tuple[str, list[str], int, list[str], list[str], list[str], list[str]]] = [
+        (
+            "layout-1",
+            ["TL-11", "TL-12", "TL-13", "LOG-18"],
+            1,
+            [
+                f"{t[1]}.clean",
+                f"{t[2]}.deltacommit.inflight",
+                f"{t[3]}.deltacommit",
+                f"{t[4]}.compaction.requested",
+                f"{t[5]}.rollback.inflight",
+                f"{t[6]}.replacecommit",
+                f"{t[7]}.inflight",
+            ],
+            [*t[:9], f"{t[3]}0"],
+            [t[0], t[1], t[3], t[6]],
+            [t[0], t[1], t[3], t[6]],
+        ),
+        (
+            "layout-2",
+            ["TL-11", "TL-12", "TL-13", "LOG-18"],
+            2,
+            [
+                f"{t[2]}.compaction.requested",
+                f"{t[3]}_{t[5]}.deltacommit",
+                f"{t[4]}.deltacommit.inflight",
+                f"{t[6]}.clustering.requested",
+            ],
+            t[:8],
+            [t[0], t[1], t[3]],
+            [t[0], t[1], t[2], t[3]],
+        ),
+        (
+            "savepointed",
+            ["TL-11"],
+            1,
+            [f"{t[1]}.commit", f"{t[1]}.savepoint", f"{t[5]}.commit", f"{t[7]}.inflight"],
+            t[:9],
+            [t[0], t[1], t[5]],
+            [t[0], t[1], t[5]],
+        ),
+        (
+            "short-instants",
+            ["TL-14", "LOG-18"],
+            1,
+            ["20240101000000.deltacommit", "20240102000000.deltacommit.inflight"],
+            [
+                "20240101000000",
+                "20240101000000999",
+                "20240101000000998",
+                "20240102000000",
+                "20240102000000999",
+            ],
+            ["20240101000000"],
+            ["20240101000000", "20240101000000999"],
+        ),
+        ("nothing", ["TL-11", "TL-12"], 2, [], [t[0]], [], []),
+    ]
+    for name, rules, layout, files, times, of_files, of_blocks in known:
+        question = {"layout": layout, "files": files, "times": times}
+        expected = {"files": of_files, "blocks": of_blocks}
+        yield Vector(f"committed-times.{name}", rules, sources, question, expected)
 
 
 def _archives() -> Iterator[Vector]:

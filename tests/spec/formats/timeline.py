@@ -89,6 +89,16 @@ def timeline(question: Json) -> Json:
     ]
 
 
+def committed_times(question: Json) -> Json:
+    files = [(name, None) for name in question["files"]]
+    planned = plan_timeline(files, question["layout"], timezone.utc)
+    times = question["times"]
+    return {
+        "files": [time for time in times if planned.is_completed(time)],
+        "blocks": [time for time in times if planned.is_block_committed(time)],
+    }
+
+
 def archived_block(question: Json) -> Json:
     entries = decode_archived_block(bytes.fromhex(question["content"]), question["schema"])
     return [[entry.requested_time, entry.action, entry.state.value] for entry in entries]
@@ -215,6 +225,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "table-checksum": lambda question: table_checksum(question[1], question[0]),
     "table-config": table_config,
     "timeline": timeline,
+    "committed-times": committed_times,
     "timeline-file": timeline_file,
     "written-files": written_files,
 }
