@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 
 from spec.vector_sources.vector import ListOf, Vector, golden
@@ -45,35 +46,62 @@ def _file(
     key_length: bytes | None = None,
     shortened: bool = False,
     behind_index: bytes = b"",
+    levels: int = 1,
+    leaf_magic: bytes = b"IDXLEAF2",
+    info_reversed: bool = False,
 ) -> bytes:
-    """Lay out a file: data blocks, indexes, file info, trailer."""
+    """Lay out a file: data blocks, indexes of so many levels, file info, trailer."""
     file, index = b"", b""
+    places: list[tuple[bytes, int, int]] = []  # a key, and where its block is
     for rows in blocks:
         block = _block(b"DATABLK*", b"".join(_entry(*row) for row in rows), codec)
         row = rows[0][0][:1] if shortened else rows[0][0]
-        key = struct.pack(">h", len(row)) + row + suffix
-        index += struct.pack(">qi", len(file), len(block))
-        index += (key_length or bytes([len(key)])) + key
+        places.append((struct.pack(">h", len(row)) + row + suffix, len(file), len(block)))
         file += block
+    for level in range(1, levels):
+        magic = leaf_magic if level == 1 else b"IDXINTE2"
+        above = []
+        for start in range(0, len(places), 2):
+            block = _block(magic, _branch(places[start : start + 2]), codec)
+            above.append((places[start][0], len(file), len(block)))
+            file += block
+        places = above
+    for key, offset, size in places:
+        index += struct.pack(">qi", offset, size) + (key_length or bytes([len(key)])) + key
     load_on_open = len(file)
     file += _block(b"IDXROOT2", index + behind_index, codec) + _block(b"IDXROOT2", b"", codec)
     info = len(file)
-    pair = b"\x0a\x06schema\x12\x02{}"
+    pair = b"\x12\x02{}\x0a\x06schema" if info_reversed else b"\x0a\x06schema\x12\x02{}"
     pairs = b"\x0a" + _varint(len(pair)) + pair
     file += _block(b"FILEINF2", b"PBUF" + _varint(len(pairs)) + pairs, codec)
     count = sum(map(len, blocks)) if entries is None else entries
     fields = {
         1: info,
         2: load_on_open,
-        5: len(blocks),
+        5: len(places),
         6: 0,
         7: count,
-        8: 1,
+        8: levels,
         12: written_codec or codec,
     }
     message = b"".join(_varint(field << 3) + _varint(value) for field, value in fields.items())
     trailer = b'TRABLK"$' + _varint(len(message)) + message
     return file + trailer.ljust(4092, b"\0") + version
+
+
+def _branch(places: Sequence[tuple[bytes, int, int]]) -> bytes:
+    """Lay out an index below the root index."""
+    entries = [struct.pack(">qi", offset, size) + key for key, offset, size in places]
+    ends = [sum(map(len, entries[:n])) for n in range(len(entries) + 1)]
+    return struct.pack(f">{len(ends) + 1}i", len(entries), *ends) + b"".join(entries)
+
+
+def _summed(data: bytes) -> bytes:
+    """Give the first block checksums of type CRC-32."""
+    on_disk, with_header = (int.from_bytes(data[at : at + 4], "big") for at in (8, 29))
+    block = data[:24] + b"\x01" + data[25:with_header]
+    sums = (zlib.crc32(block[at : at + 16384]) for at in range(0, with_header, 16384))
+    return block + b"".join(struct.pack(">I", own) for own in sums) + data[33 + on_disk :]
 
 
 _ROWS = [(b"a", b"1"), (b"bb", b"")]
@@ -172,7 +200,25 @@ def vectors() -> Iterator[Vector]:
     )
     for version in _HUDIS:
         yield _hudis(version)
+    rows = [[(bytes([letter]), bytes([letter - 32]))] for letter in b"abcde"]
+    for levels in (2, 3):
+        for codec, name in ((_NONE, ""), (_GZ, "-gz")):
+            yield Vector(
+                f"hfile.levels-{levels}{name}",
+                ["HFILE-13"],
+                _TEXT,
+                _file(rows, codec=codec, suffix=_SUFFIX, levels=levels),
+                _found([row for own in rows for row in own]),
+            )
+    info = _file([_ROWS], info_reversed=True)
+    yield Vector("hfile.info-reversed", ["HFILE-14"], _TEXT, info, _found(_ROWS))
+    long = [(b"k%02d" % n, bytes(800)) for n in range(42)]
+    yield Vector("hfile.crc32", ["HFILE-3", "HFILE-5"], _TEXT, _summed(_file([long])), _found(long))
+    yield from _refused()
 
+
+def _refused() -> Iterator[Vector]:
+    """Yield files that readers refuse."""
     data = _file([_ROWS])
     bad = {
         "short": (["HFILE-1"], data[-4000:], "corrupt"),
@@ -196,6 +242,25 @@ def vectors() -> Iterator[Vector]:
         "version-2": (["HFILE-15"], _file([_ROWS], version=b"\0\0\0\2"), "unsupported"),
         "encoded-block": (["HFILE-3"], b"DATABLKE" + data[8:], "unsupported"),
         "a-delete": (["HFILE-6"], data.replace(_SUFFIX, _SUFFIX[:-1] + b"\x08"), "unsupported"),
+        "a-timestamp": (["HFILE-6"], data.replace(_SUFFIX, b"\0\x7e" + _SUFFIX[2:]), "unsupported"),
+        "a-family": (
+            ["HFILE-6"],
+            data[:33] + struct.pack(">iih", 14, 0, 1) + b"a\x01f" + _SUFFIX[1:] + data[55:],
+            "unsupported",
+        ),
+        "short-key": (["HFILE-6"], data[:33] + b"\0\0\0\x0c" + data[37:], "corrupt"),
+        "mvcc": (["HFILE-6"], data[:55] + b"\x01" + data[56:], "corrupt"),
+        "an-index-in-place-of-data": (["HFILE-3"], b"IDXROOT2" + data[8:], "corrupt"),
+        "data-in-place-of-a-leaf": (
+            ["HFILE-3", "HFILE-13"],
+            _file(_TWO_BLOCKS, suffix=_SUFFIX, levels=2, leaf_magic=b"DATABLK*"),
+            "corrupt",
+        ),
+        "row-before-its-block": (
+            ["HFILE-12"],
+            _file(_TWO_BLOCKS).replace(b"\0\x01c\0\x7f", b"\0\x01b\0\x7f"),
+            "corrupt",
+        ),
     }
     damaged = bytearray(_file([_ROWS], codec=_GZ))
     damaged[45] ^= 1
