@@ -81,6 +81,7 @@ def test_shares_and_values_that_are_not_as_they_were_sent(
     assert list(told.events()) == [Counted("keys", 2), NotChecked("a", "why", is_gap=False)]
 
 
+@pytest.mark.rotated(0, among="processes that check", one_of=3)
 @pytest.mark.parametrize("depth", ["quick", "full"])
 def test_processes_report_what_one_does(golden: Callable[[str, str], Path], depth: str) -> None:
     root = golden("1.2.0", "mor")
@@ -91,6 +92,7 @@ def test_processes_report_what_one_does(golden: Callable[[str, str], Path], dept
     assert by_processes == ([] if depth == "quick" else [(1, 2), (2, 2)])
 
 
+@pytest.mark.rotated(0, among="processes that check", one_of=3)
 def test_processes_find_damage_and_damaged_properties(
     golden_copy: Callable[[str, str], Path],
 ) -> None:
@@ -105,6 +107,7 @@ def test_processes_find_damage_and_damaged_properties(
     assert report == bf.check_table(root, depth="full")
 
 
+@pytest.mark.rotated(0, among="processes that check", one_of=3)
 def test_processes_check_a_whole_table(golden: Callable[[str, str], Path]) -> None:
     root = golden("1.2.0", "cow")
     for part in ({"partitions": [""]}, {"since": "2020"}, {"metadata_table_only": True}):
@@ -116,6 +119,7 @@ def test_processes_check_a_whole_table(golden: Callable[[str, str], Path]) -> No
         bf.check_table(root / "missing", processes=2, depth="full")
 
 
+@pytest.mark.rotated(0, among="processes that check", one_of=3)
 def test_a_process_that_dies_leaves_its_slices_to_the_check(
     golden: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

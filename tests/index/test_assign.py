@@ -129,7 +129,7 @@ def index_of(name: str) -> bf.Index:
 BUCKET_TABLES = [(version, name) for version, name in GOLDEN if name not in NO_BUCKETS]
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.rule("HASH-3", "RING-2", "KEY-6")
 @pytest.mark.parametrize(
     ("version", "name"), [(v, n) for v, n in BUCKET_TABLES if not n.startswith("virtual")]

@@ -19,7 +19,7 @@ from tests.spark.tables import make_table
 TABLES = [("1.2.0", "mor"), ("1.2.0", "ch_split"), ("0.15.0", "cow"), ("1.2.0", "partrules")]
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), TABLES)
 def test_executors_locate_and_look_up_as_the_core_does(
     spark: SparkSession, golden: Callable[[str, str], Path], version: str, name: str

@@ -33,7 +33,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), TABLES)
 def test_spark_has_the_rows_and_types_that_hudi_has(
     spark: SparkSession,

@@ -66,7 +66,7 @@ def test_all_operations(spark: SparkSession, table: bf.Table) -> None:
         assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("kind", ["cow", "flat", "rules"])
 def test_one_exchange_and_one_job(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)
@@ -85,7 +85,7 @@ def test_one_exchange_and_one_job(spark: SparkSession, tmp_path: Path, kind: str
     assert bf.open(table.uri).scan().count() == 50
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 def test_a_bucket_is_one_task(spark: SparkSession, table: bf.Table) -> None:
     placed = writing.place_rows(spark.createDataFrame(rows(range(300), ts=1)), table, 12)
     found = placed.withColumn("task", sf.spark_partition_id()).toArrow()

@@ -34,7 +34,7 @@ def files_of(store: MemoryStore, instant: str) -> list[str]:
     return [path for path in store.files if instant in path]
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("work", [upsert, roll_back], ids=["next write", "rollback"])
 @pytest.mark.parametrize("kind", TASKS, ids=str)
 def test_a_task_leaves_no_file(kind: Kind, work: object) -> None:

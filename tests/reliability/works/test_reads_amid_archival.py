@@ -47,7 +47,7 @@ READS: dict[str, Callable[[bf.Table], list[Row]]] = {
 }
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("kind", CHANGING, ids=str)
 def test_no_row_is_missing(kind: Kind, read: str) -> None:

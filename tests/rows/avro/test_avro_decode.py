@@ -95,7 +95,7 @@ def avro_blocks(table: Path) -> Iterator[LogBlock]:
                     yield block
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_every_data_block_of_hudi(golden: Golden, version: str, name: str) -> None:
     of_schema = defaultdict(list)

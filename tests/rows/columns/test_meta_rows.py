@@ -111,7 +111,7 @@ def golden_files(folder: Path) -> Iterator[tuple[Path, BaseFileReader]]:
             yield path, reader
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_schema_text_is_hudis(golden: Callable[[str, str], Path], version: str, name: str) -> None:
     for _, reader in list(golden_files(golden(version, name)))[:3]:
@@ -122,7 +122,7 @@ def test_schema_text_is_hudis(golden: Callable[[str, str], Path], version: str, 
         assert add_meta_fields(without) == text
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_columns_of_files_that_one_instant_wrote(
     golden: Callable[[str, str], Path], version: str, name: str

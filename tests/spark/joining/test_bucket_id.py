@@ -98,7 +98,7 @@ def test_single_keys_of_all_unicode(spark: SparkSession, tmp_path: Path) -> None
     assert [row.b for row in frame.collect()] == expected
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("hash_fields", [None, ("k2",), ("id",), ("k2", "id")])
 def test_keys_of_several_fields(
     spark: SparkSession, tmp_path: Path, hash_fields: tuple[str, ...] | None
@@ -183,7 +183,7 @@ TYPED = {
 }
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("kind", TYPED)
 @pytest.mark.parametrize("version", [6, 9])
 def test_keys_of_other_types(spark: SparkSession, tmp_path: Path, kind: str, version: int) -> None:

@@ -93,7 +93,7 @@ def assert_holds(uri: str, model: Model) -> None:
     assert report.status == "clean", report.findings
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("table_type", "version"), KINDS)
 def test_a_late_delete_leaves_the_key_in_the_index(table_type: Any, version: int) -> None:
     schema = pa.schema(
