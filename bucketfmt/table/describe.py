@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from bucketfmt.format.table.table_config import MergeMode, TableConfig
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def describe_table(table: Table) -> dict[str, Any]:
         "record key": ", ".join(config.record_key_fields) or "generated",
         "partitioned by": ", ".join(config.partition_fields) or "nothing",
         "ordering": ", ".join(config.ordering_fields) or "commit time",
-        "merge mode": config.merge_mode.value,
+        "merge mode": _merging_of(config),
         "index": str(resolved.index) if resolved.index else "unknown",
         "index known from": f"{resolved.source}: {resolved.evidence}",
         "partitions": partitions.num_rows,
@@ -50,6 +51,16 @@ def describe_table(table: Table) -> dict[str, Any]:
         "files listed by": _listed_by(metadata),
         "files left out by": _left_out_by(metadata),
     }
+
+
+def _merging_of(config: TableConfig) -> str:
+    """Say how records merge: the mode, the class of a custom one, the partial update mode."""
+    found = [config.merge_mode.value]
+    if config.merge_mode is MergeMode.CUSTOM and config.payload_class:
+        found.append(config.payload_class.rpartition(".")[2])
+    if config.partial_update_mode is not None:
+        found.append(f"partial update mode {config.partial_update_mode.value}")
+    return ", ".join(found)
 
 
 def _listed_by(metadata: TrustedMetadata | None) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.table.describe import describe_table
 
 pytestmark = pytest.mark.rotated
 
@@ -150,3 +151,16 @@ def test_defaults_other_than_null_are_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     with pytest.raises(bf.UnsupportedError, match="a have defaults other than null"):
         bf.open(table.uri).upsert([row(5, 1, "old")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("nulls", "EVENT_TIME_ORDERING, partial update mode IGNORE_DEFAULTS"),
+        ("newest", "COMMIT_TIME_ORDERING, partial update mode IGNORE_DEFAULTS"),
+        ("marker", "EVENT_TIME_ORDERING, partial update mode FILL_UNAVAILABLE"),
+        ("version 6", "CUSTOM, PartialUpdateAvroPayload"),
+    ],
+)
+def test_a_description_tells_what_is_filled(tmp_path: Path, kind: str, told: str) -> None:
+    assert describe_table(create(tmp_path, kind, "COPY_ON_WRITE"))["merge mode"] == told
