@@ -319,24 +319,21 @@ class WritableTable(ReadableTable):
         self,
         data: DataLike,
         operation: RowsOperation = "upsert",
-        *,
-        evolve: bool = False,
-        missing: Missing = "error",
+        **options: Unpack[WriteArguments],
     ) -> WritePreview:
         """Return what a write of rows would do, and fail as it would. Nothing is written.
 
-        What only the encoding of files finds, such as a null where a column allows none, and what
+        Rows that are marked as deleted count as rows. What only the stored rows tell (the columns
+        that `missing="keep"` keeps), what dead writers left of a record index, the lock, and what
         other writers do meanwhile, is not looked at.
 
         Args:
             data: The rows, as for `upsert`.
             operation: What would be done with them.
-            evolve: As of `WriteArguments`.
-            missing: As of `WriteArguments`.
+            options: Those of the write.
         """
         check_choice("operation", operation, get_args(RowsOperation))
-        options = WriteOptions(evolve=evolve, missing=missing)
-        return self._writer.preview_rows(WriteOperation(operation), data, options)
+        return self._writer.preview_rows(WriteOperation(operation), data, _options(options))
 
     def start_write(
         self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]

@@ -363,7 +363,19 @@ class TestUpsert:
             fails(run, 64, "takes a merge-on-read table")
         run = cli("upsert", table, more, "--evolve", "--dry-run", "--output", "json")
         assert json.loads(run.out)["columns"] == "tip: added, int64"
+        for given, told in (
+            (["--commit-metadata", "foo"], "--commit-metadata foo: give KEY=VALUE"),
+            (["--commit-metadata", "schema=x"], "the entry 'schema' is set by the writer"),
+            (["--idempotency-key", ""], "idempotency_key is not empty"),
+        ):
+            for options in ([], ["--dry-run"]):
+                fails(cli("upsert", table, trips, *given, *options), 64, told)
         assert commits(table) == 1
+        keyed = ["--idempotency-key", "k"]
+        assert cli("upsert", table, trips, *keyed).code == 0
+        run = cli("upsert", table, trips, *keyed, "--dry-run")
+        assert "committed before with this idempotency key" in run.out
+        assert commits(table) == 2
 
     def test_text_is_read_by_the_types_of_the_table(
         self, cli: Cli, table: Path, tmp_path: Path
@@ -544,6 +556,40 @@ class TestDelete:
             assert run.json[key] == (groups.count("sf") if dry_run else run.json[key] or 1)
         else:
             assert run.json["rows_to_delete" if dry_run else "rows_deleted"] == gone
+
+    def test_a_dry_run_is_refused_as_the_delete(
+        self, cli: Cli, trips: Path, tmp_path: Path
+    ) -> None:
+        schema = pa.schema([("id", pa.string()), ("city", pa.string()), ("ts", pa.int64())])
+        for name, index, given, code, told in (
+            ("ring", bf.ConsistentHashingIndex(2), ["--partition", "sf"], 3, "where rings state"),
+            (
+                "plain",
+                bf.SimpleBucketIndex(2),
+                ["--partition", "sf", "--concurrency", "non_blocking"],
+                3,
+                "next to non-blocking writers",
+            ),
+            (
+                "meta",
+                bf.SimpleBucketIndex(2),
+                ["t1", "--commit-metadata", "schema=x"],
+                64,
+                "the entry 'schema'",
+            ),
+        ):
+            table = bf.create(
+                tmp_path / name,
+                schema=schema,
+                record_key="id",
+                partition_by="city",
+                ordering="ts",
+                index=index,
+                table_type="MERGE_ON_READ",
+            )
+            table.upsert([{"id": "t1", "city": "sf", "ts": 1}])
+            for options in ([], ["--dry-run"]):
+                fails(cli("delete", tmp_path / name, *given, *options), code, told)
 
     def test_what_it_says(self, cli: Cli, table: Path) -> None:
         assert "rows to delete  1" in cli("delete", table, "t1", "--dry-run").out

@@ -143,15 +143,15 @@ def upsert(
     opened = open_to_write(
         table, storage_option, index, lock, concurrency, drop_metadata_table, services
     )
-    if dry_run:
-        _check_writable(opened)
-        rows = open_row_files(files, format_, opened.schema, alike=missing == "keep")
-        print_plan(_plan(opened, rows, operation, evolve, missing), output)
-        return
     options = _arguments(commit_metadata, codec, log_format)
     options["evolve"], options["missing"] = evolve, missing
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
+    if dry_run:
+        _check_writable(opened)
+        rows = open_row_files(files, format_, opened.schema, alike=missing == "keep")
+        print_plan(_plan(opened.preview_write(rows, operation, **options)), output)
+        return
     with shown_progress("opening") as progress:
         if progress is not None:
             options["progress"] = progress
@@ -196,12 +196,13 @@ def delete(
     if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
         raise typer.BadParameter("give one of KEY... (or --keys-from), --filter and --partition")
     conditions = parse_conditions(filter_, opened.schema)
+    options = _arguments(commit_metadata, codec, log_format)
     if dry_run:
         _check_writable(opened)
-        opened.preview_write([])  # a delete needs an index as every write does
+        # Refused as a write of no rows would be; a partition is dropped as an overwrite drops it.
+        opened.preview_write([], "insert_overwrite_table" if partition else "upsert", **options)
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
-    options = _arguments(commit_metadata, codec, log_format)
     with shown_progress("looking for rows") as progress:
         if progress is not None:
             options["progress"] = progress
@@ -305,14 +306,9 @@ def print_outcome(
         console().print("nothing was done (--dry-run)", style="dim")
 
 
-def _plan(
-    table: bucketfmt.Table,
-    rows: pa.RecordBatchReader,
-    operation: RowsOperation,
-    evolve: bool,
-    missing: Missing,
-) -> dict[str, Any]:
-    found = table.preview_write(rows, operation, evolve=evolve, missing=missing)
+def _plan(found: bucketfmt.WritePreview) -> dict[str, Any]:
+    if found.repeated:
+        return {"rows to write": 0, "note": "committed before with this idempotency key"}
     return {
         "rows to write": found.rows,
         "partitions": found.partitions,

@@ -20,7 +20,7 @@ from bucketfmt.rows.merging.ordering import Indexes
 from bucketfmt.rows.merging.partial_updates import compose_rows
 from bucketfmt.rows.merging.winners import find_winners
 
-__all__ = ["combine_rows", "find_standing_rows"]
+__all__ = ["check_ordering_values", "combine_rows", "find_standing_rows"]
 
 
 def combine_rows(
@@ -37,8 +37,7 @@ def combine_rows(
         rules: How the table merges.
 
     Raises:
-        SchemaError: an ordering field that decides is null. Hudi 0.15 and 1.0 refuse such a row;
-            Hudi 1.2 writes a row that no reader can compare with other rows of the key.
+        SchemaError: an ordering field that decides is null.
     """
     entries = _find_entries(rows, record_keys, rules)
     if entries is None:
@@ -68,10 +67,13 @@ def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: Merg
     return np.arange(rows.num_rows) if entries is None else np.sort(find_winners(entries, rules))
 
 
-def _find_entries(
-    rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules
-) -> LogEntries | None:
-    """Return the rows as entries of a log; None if no key is there twice."""
+def check_ordering_values(rows: pa.Table, rules: MergeRules) -> None:
+    """Refuse rows whose ordering values decide, and of which one is null.
+
+    Raises:
+        SchemaError: so it is. Hudi 0.15 and 1.0 refuse such a row; Hudi 1.2 writes a row that no
+            reader can compare with other rows of the key.
+    """
     for name in rules.ordering_fields if rules.log_by_ordering else ():
         column = find_column(rows, name)
         if column is not None and column.null_count:
@@ -79,6 +81,13 @@ def _find_entries(
                 f"column {name}: null, but the table finds the newer of two rows by it; "
                 "give every row a value"
             )
+
+
+def _find_entries(
+    rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules
+) -> LogEntries | None:
+    """Return the rows as entries of a log; None if no key is there twice."""
+    check_ordering_values(rows, rules)
     if pc.count_distinct(record_keys).as_py() == rows.num_rows:  # nulls are not counted
         return None
     competing = rows.select(

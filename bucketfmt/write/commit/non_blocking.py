@@ -50,6 +50,6 @@ def check_non_blocking(
         )
     if operation.replaces:
         raise UnsupportedError(
-            f"{operation.operation_type} next to non-blocking writers, whose log files it would "
-            'hide; do it with concurrency="optimistic" while no other writer is at work'
+            "an overwrite or the drop of a partition next to non-blocking writers, whose log files "
+            'it would hide; do it with concurrency="optimistic" while no other writer is at work'
         )

@@ -21,6 +21,7 @@ from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
+from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import find_secondary_columns
 from bucketfmt.metadata_table.metadata_table import MetadataTable, advising_rebuild
@@ -92,6 +93,33 @@ class MetadataKeeper:
         if found is not None:
             _mended(table, found)
 
+    def check_policy(self, config: TableConfig, index: Index) -> None:
+        """Refuse a write that the policy rules out, before anything is changed.
+
+        Args:
+            config: The table's properties.
+            index: By which the rows are written.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, and is not to be written to then; or
+                the metadata table is to be removed, and has the index.
+        """
+        if self._policy == "drop" and index.keeps_locations:
+            raise UnsupportedError(
+                f'metadata_table="drop" on a table that is written by {index}, which is in the '
+                'metadata table: without it no key is found. Write with metadata_table="sync"'
+            )
+        self._check_not_refused(config)
+
+    def _check_not_refused(self, config: TableConfig) -> None:
+        if self._policy == "refuse" and _listed(config):
+            raise UnsupportedError(
+                "the table has a metadata table, and the writer is set to write to no such table. "
+                'Either open the table with metadata_table="sync", which writes each commit to it, '
+                'or with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
+                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
+            )
+
     def make_whole(self, table: LockedTable) -> None:
         """Make partitions anew that lack file groups: another may have removed them late.
 
@@ -121,13 +149,7 @@ class MetadataKeeper:
         listed = _listed(table.config)
         if not listed:
             return None
-        if self._policy == "refuse":
-            raise UnsupportedError(
-                "the table has a metadata table, and the writer is set to write to no such table. "
-                'Either open the table with metadata_table="sync", which writes each commit to it, '
-                'or with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
-                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
-            )
+        self._check_not_refused(table.config)
         if self._policy == "drop":
             drop_partitions(table, ["files"])
             return None

@@ -145,7 +145,7 @@ class BucketWriter:
 
         Raises:
             ValueError: rows are to be bulk-inserted into a bucket that has rows.
-            UnsupportedError: file groups of a ring would be hidden or are.
+            UnsupportedError: file groups of a ring are hidden.
         """
         basis, operation = self._basis, self._operation
         file_slice: FileSlice | None = None
@@ -158,11 +158,6 @@ class BucketWriter:
             raise ValueError(
                 f"bulk_insert into bucket {group.bucket_id} of partition "
                 f"{group.partition_path!r}, which has rows; use upsert or insert"
-            )
-        if operation.overwrites and basis.index.keeps_file_ids:
-            raise UnsupportedError(
-                "overwriting where rings state the file ids of buckets (consistent hashing); "
-                "delete the rows and insert others"
             )
         file_id = group.file_id or self._new_file_id(group)
         if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from bucketfmt.choices import Concurrency
 from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.rows.merging.combine import check_ordering_values
 from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.write.files.data_file import check_apart
 from bucketfmt.write.rows.basis import Basis
@@ -38,6 +39,7 @@ class WritePreview:
         new_file_groups: How many of these there are not yet.
         file_groups_replaced: How many file groups the write would hide, as an overwrite does.
         schema_changes: As `CommitResult` has them.
+        repeated: The write was committed before with its idempotency key, and would write nothing.
     """
 
     rows: int
@@ -46,6 +48,7 @@ class WritePreview:
     new_file_groups: int
     file_groups_replaced: int
     schema_changes: tuple[str, ...]
+    repeated: bool = False
 
 
 def preview_rows(
@@ -61,11 +64,14 @@ def preview_rows(
         gather_rows(basis, tables, grouped, workers)
         num_rows = sum(grouped.num_rows([route]) for route in grouped.routes)
         with writer.placed(grouped) as placed:
-            plans = [
-                writer.plan(group, routes, _TOKEN)
-                for group, routes in writer.targets(placed.counts)
-            ]
-    planned = [plan for plan in plans if plan is not None]
+            planned = []
+            for group, routes in writer.targets(placed.counts):
+                plan = writer.plan(group, routes, _TOKEN)
+                if plan is not None:
+                    planned.append(plan)
+                given = placed.rows_of(routes) if operation.combines else None
+                if given is not None:
+                    check_ordering_values(given, basis.rules)
     paths = {plan.group.partition_path for plan in planned}
     state = basis.snapshot.state
     for path in sorted(paths):

@@ -51,6 +51,7 @@ from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.services.maintenance import Maintenance
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore
 
 __all__ = ["TableWriter"]
 
@@ -103,6 +104,7 @@ class TableWriter:
             return repeated
         incoming = _incoming(data, snapshot)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
+        self._check_operation(operation, basis)
         with GroupedRows() as grouped:
             with basis.snapshot.state.written_upon():
                 gather_rows(basis, incoming, grouped, self._workers or worker_count())
@@ -112,10 +114,13 @@ class TableWriter:
         self, operation: WriteOperation, data: DataLike, options: WriteOptions
     ) -> WritePreview:
         """Return what a write of rows would do. As `bucketfmt.Table.preview_write`."""
-        snapshot = self._snapshot()
+        snapshot = on_newest(self._snapshot, self._with_records)
+        if self._transactions.find_repeated(snapshot.state, options.idempotency_key) is not None:
+            return WritePreview(0, 0, 0, 0, 0, (), repeated=True)
         incoming = _incoming(data, snapshot)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
-        self._check_concurrency(operation, basis)
+        self._check_operation(operation, basis)
+        check_no_restore(snapshot.state.timeline)
         workers = self._workers or worker_count()
         with basis.snapshot.state.written_upon():
             return preview_rows(basis, operation, incoming, self._concurrency, workers)
@@ -143,11 +148,7 @@ class TableWriter:
         if repeated is not None:
             return repeated
         basis = self._basis(None, snapshot)
-        if basis.index.keeps_file_ids:
-            raise UnsupportedError(
-                "dropping partitions where rings state the file ids of buckets (consistent "
-                "hashing); delete the rows with a filter"
-            )
+        self._check_operation(WriteOperation.DELETE_PARTITION, basis)
         unknown = sorted(set(paths) - set(basis.snapshot.partitions))
         if unknown:
             raise ValueError(
@@ -168,6 +169,7 @@ class TableWriter:
                 "into file groups once all rows are there. Write in one process (upsert or "
                 "insert), or to a table whose buckets have one file group each"
             )
+        self._check_operation(operation, basis)
         return self._start(operation, self._pinned(basis, ()), (), options)
 
     def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
@@ -253,6 +255,7 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str],
     ) -> CommitResult:
+        self._check_operation(operation, basis)  # before anything is changed
         with basis.snapshot.state.written_upon():
             basis = self._pinned(basis, grouped.routes)
             with self._start(operation, basis, grouped.routes, options, dropped) as started:
@@ -304,7 +307,6 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str] = (),
     ) -> StartedWrite:
-        self._check_concurrency(operation, basis)
         config = basis.snapshot.state.config
         action = operation.action(config.table_type)
         transaction = self._transactions.begin(action)
@@ -317,11 +319,24 @@ class TableWriter:
             transaction, basis, operation, options, dropped, self._concurrency, self._maintenance
         )
 
-    def _check_concurrency(self, operation: WriteOperation, basis: Basis) -> None:
-        """Refuse what a non-blocking writer cannot do. Errors as of `check_non_blocking`."""
+    def _check_operation(self, operation: WriteOperation, basis: Basis) -> None:
+        """Refuse what is known to be refused before rows are looked at.
+
+        Raises:
+            UnsupportedError: file groups of rings would be hidden; the metadata table is not to be
+                there, or to be removed with the index; or as of `check_non_blocking`.
+            ValueError: as of `check_non_blocking`.
+        """
+        config, index = basis.snapshot.state.config, basis.index
+        self._transactions.metadata_keeper.check_policy(config, index)
+        if operation.replaces and index.keeps_file_ids:
+            raise UnsupportedError(
+                "an overwrite or the drop of a partition where rings state the file ids of buckets "
+                "(consistent hashing): what is written there later would stay hidden; delete the "
+                "rows with a filter, and insert others"
+            )
         if self._concurrency == "non_blocking":
-            config = basis.snapshot.state.config
-            check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
+            check_non_blocking(config, index, operation, keeps=bool(basis.kept))
 
     def _pinned(self, basis: Basis, routed: Iterable[Route]) -> Basis:
         """Record the index, where the table does not, and return the basis as of then.
