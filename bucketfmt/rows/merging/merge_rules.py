@@ -195,6 +195,13 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
             f"the table merges records by custom code ({payload_class}, merge strategy "
             f"{strategy}); compact the table with Hudi and read it read-optimized"
         )
+    is_logged = config.table_type == "MERGE_ON_READ"
+    if payload_class == _PARTIAL and is_logged and any("." in f for f in config.ordering_fields):
+        # A log record's value is missing then, against base rows too, which depends on its class.
+        raise UnsupportedError(
+            f"the table merges records by {payload_class}, and its ordering field is within a "
+            "struct; compact the table with Hudi and read it read-optimized"
+        )
     is_dms = payload_class == _DMS
     return MergeRules(
         ordering_fields=config.ordering_fields,

@@ -126,8 +126,8 @@ def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
         rules: How the table merges.
 
     Raises:
-        UnsupportedError: such a key has a delete whose ordering value is of another type than the
-            column; or, where the newer record stays, a partial update after a delete.
+        UnsupportedError: a key has a partial update, and a delete whose ordering value is of
+            another type than the column; or, where the newer record stays, a delete before it.
     """
     held, filling = entries.held, rules.filling
     is_partial = np.zeros(len(entries.codes), np.bool_)
@@ -139,10 +139,10 @@ def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
     if not len(codes):
         return None
     members = np.flatnonzero(np.isin(entries.codes, codes))
-    if entries.is_foreign[members].any():
+    if is_partial.any() and entries.is_foreign[members].any():
         raise UnsupportedError(
-            "a key has records that complete one another, and a delete whose ordering value is of "
-            "another type than the column; compact the table with Hudi"
+            "a key has a partial update, and a delete whose ordering value is of another type than "
+            "the column; compact the table with Hudi"
         )
     fold = _Fold(entries, 0 if held is None else held.first_entry, is_partial, len(codes), rules)
     keys = np.searchsorted(codes, entries.codes[members])
@@ -182,8 +182,7 @@ class _Fold:
         rules: MergeRules,
     ) -> None:
         self._entries, self._first_entry, self._is_partial = entries, first_entry, is_partial
-        self._by_ordering = rules.log_by_ordering and not rules.keeps_last_of_log
-        self._legacy = rules.legacy
+        self._by_ordering, self._legacy = rules.log_by_ordering, rules.legacy
         self._is_delete: Mask = entries.row < 0
         self._ends_line: Mask = (entries.row < 0) | entries.is_marked
         if not rules.legacy:
@@ -227,15 +226,20 @@ class _Fold:
 
     def _stays(self, before: Indexes, added: Indexes) -> Mask:
         """Return whether what is there stays, and the added entry does not take its place."""
-        stays: Mask = before >= 0
+        stays = np.zeros(len(before), np.bool_)
         entries, ordering = self._entries, self._entries.ordering
         if not self._by_ordering or ordering is None:
-            return np.zeros(len(before), np.bool_)
+            return stays
+        is_there = before >= 0
+        before, added = before[is_there], added[is_there]
         greater = ordering.greater(before, ordering, added)
         greater &= ~entries.is_unordered[added]
         if self._legacy:  # a delete that has won stays against nothing
-            return stays & greater & (entries.row[before] >= 0)
-        # A delete without ordering value stands against deletes of later blocks, not against rows.
-        is_unordered = entries.is_unordered[before]
-        stays &= np.where(is_unordered, entries.row[added] < 0, greater)
+            stays[is_there] = greater & (entries.row[before] >= 0)
+            return stays
+        # A delete without ordering value stands against deletes of later blocks, not against rows;
+        # one whose value is of another class stands against nothing.
+        is_unordered, is_foreign = entries.is_unordered[before], entries.is_foreign[before]
+        against_deletes = ~is_foreign & (entries.row[added] < 0)
+        stays[is_there] = np.where(is_unordered, against_deletes, greater)
         return stays

@@ -59,8 +59,8 @@ class Appending:
             return plan.rewriting
         if num_wrong:
             raise UnsupportedError(
-                f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
-                "the rows would bring the deleted rows back. Compact the table first, or write "
+                f"{num_wrong} rows of keys that the log deletes: appended, they would bring the "
+                "deleted rows back, or values of theirs. Compact the table first, or write "
                 'with concurrency="optimistic"',
                 partition=plan.group.partition_path,
                 bucket=plan.group.bucket_id,

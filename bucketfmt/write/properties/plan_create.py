@@ -78,6 +78,10 @@ _MERGERS = {  # payload class, merge strategy id
 }
 
 
+_PARTIAL_UPDATE = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"  # the merge strategy of payload classes
+
+
 def name_of(uri: str | os.PathLike[str]) -> str:
     """Return what a table at a path or URL is called unless it is given a name: its last part."""
     return os.path.basename(os.fspath(uri).rstrip("/"))
@@ -309,8 +313,15 @@ def _merging(version: int, ordering: Sequence[str], given: Mapping[str, str]) ->
         raise ValueError("hoodie.record.merge.mode is EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING")
     if version >= 9 and "hoodie.compaction.payload.class" in given:
         raise ValueError("table version 9 has merge modes; set hoodie.record.merge.mode")
+    if version < 9 and "hoodie.table.partial.update.mode" in given:
+        raise ValueError(
+            "hoodie.table.partial.update.mode takes table version 9; before, set "
+            f"hoodie.compaction.payload.class={_PARTIAL_UPDATE}"
+        )
     mode = MergeMode(asked)
     payload, strategy = _MERGERS[mode]
+    if version == 8 and given.get("hoodie.compaction.payload.class") == _PARTIAL_UPDATE:
+        mode, strategy, payload = MergeMode.CUSTOM, _BY_PAYLOAD, _PARTIAL_UPDATE
     fields = ",".join(ordering)
     if version == 6:
         found = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
@@ -156,6 +156,16 @@ def test_a_delete_of_another_class() -> None:
         of_key([run_of([row("k", 11, a=100)], "a"), foreign])
     elsewhere = DeleteRun(DeleteBlock.from_records([DeleteRecord("x", "", kind)]))
     assert of_key([run_of([row("k", 11, a=100)], "a"), elsewhere]) == [11, 100, 2, 3]
+
+
+@pytest.mark.rule("MERGE-16")
+def test_an_ordering_field_of_text() -> None:
+    schema = SCHEMA.set(1, pa.field("ts", pa.string()))
+    log = [run_of([row("k", 7, a=104)], "a"), run_of([row("k", 5, b=4)], "b")]
+    runs = [replace(run, rows=run.rows.cast(schema)) for run in log]  # type: ignore[union-attr]
+    state = merge_log(runs, EVENT_TIME, schema)
+    base = rows_of([row("k", 6, a=1, b=2, c=3)], "abc").cast(schema)
+    assert state.apply(base).to_pylist() == [{KEY: "k", "ts": "7", "a": 104, "b": 4, "c": 3}]
 
 
 @pytest.mark.rule("MERGE-17")

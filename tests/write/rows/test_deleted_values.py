@@ -237,7 +237,7 @@ def test_a_non_blocking_writer_refuses_rows_over_a_delete_without_ordering(
     table.delete(["a"])
     late = rows(row("a", "late", 2))
     appending = bf.open(table.uri, writer=bf.WriterConfig(concurrency="non_blocking"))
-    with pytest.raises(bf.UnsupportedError, match="deleted without an ordering value"):
+    with pytest.raises(bf.UnsupportedError, match="of keys that the log deletes"):
         appending.upsert(late)
     assert values(table) == {"b": "old"}
     table.upsert(late)
