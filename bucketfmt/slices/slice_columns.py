@@ -91,7 +91,7 @@ class SliceColumns:
     def rules(self) -> MergeRules:
         """How records merge."""
         rules = find_merge_rules(self._basis.config)
-        rules.check_defaults(self._spec.table.defaulted)
+        rules.check_columns(self._spec.table.data, self._spec.table.defaulted)
         return rules
 
     def check_file(self, reader: RowFile, instant: str) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.table.table_config import MergeMode, PartialUpdateMode, TableConfig
 
@@ -69,6 +71,8 @@ class MergeRules:
         delete_field: Column that marks a row as deleted where its text is a delete marker.
         delete_markers: These texts; empty exactly if there is no `delete_field`.
         filling: Which values of a record are taken from the record that it wins over; None: none.
+        is_raw_in_log: Ordering values of log records are compared with those of base rows as Avro
+            stores them, which for decimals is no comparison. Such tables are refused.
     """
 
     ordering_fields: tuple[str, ...]
@@ -80,6 +84,7 @@ class MergeRules:
     delete_field: str | None = None
     delete_markers: tuple[str, ...] = ()
     filling: Filling | None = None
+    is_raw_in_log: bool = False
 
     @property
     def keeps_last_of_log(self) -> bool:
@@ -89,22 +94,31 @@ class MergeRules:
         """
         return self.legacy and any("." in field for field in self.ordering_fields)
 
-    def check_defaults(self, columns: Sequence[str]) -> None:
-        """Check that no default value but null is filled.
+    def check_columns(self, schema: pa.Schema, defaulted: Sequence[str]) -> None:
+        """Check that the table has no columns for which Hudi's own rules cannot be told.
 
-        Whether Hudi 1.2 takes a value for such a default depends on the identity of Java objects.
+        Whether Hudi 1.2 takes a value for a default that is not null depends on the identity of
+        Java objects.
 
         Args:
-            columns: The columns that have another default than null.
+            schema: The columns of the table.
+            defaulted: Those that have another default than null.
 
         Raises:
-            UnsupportedError: there are such columns, and default values are filled.
+            UnsupportedError: there are such columns, and default values are filled; or records of
+                logs are ordered by a decimal that is not compared with base rows.
         """
-        if columns and self.filling is not None and self.filling.ignores_defaults:
+        ordering = [schema.field(n) for n in self.ordering_fields if n in schema.names]
+        if self.is_raw_in_log and any(pa.types.is_decimal(field.type) for field in ordering):
+            raise UnsupportedError(
+                f"the table merges records by {_PARTIAL}, and its ordering field is a decimal; "
+                "compact the table with Hudi and read it read-optimized"
+            )
+        if defaulted and self.filling is not None and self.filling.ignores_defaults:
             raise UnsupportedError(
                 f"the table replaces default values of columns (a partial update mode), and "
-                f"{', '.join(columns)} have defaults other than null; compact the table with Hudi "
-                "and read it read-optimized"
+                f"{', '.join(defaulted)} have defaults other than null; compact the table with "
+                "Hudi and read it read-optimized"
             )
 
 
@@ -213,4 +227,5 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
         delete_field="Op" if is_dms else None,
         delete_markers=("D", "d") if is_dms else (),
         filling=_FILLINGS.get(payload_class),
+        is_raw_in_log=payload_class == _PARTIAL and is_logged,
     )

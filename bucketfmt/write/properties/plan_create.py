@@ -242,7 +242,7 @@ def _check_writers_take(properties: Mapping[str, str], schema: pa.Schema) -> Non
     partition_paths(nothing, config)
     if config.table_type == "MERGE_ON_READ":  # whose deletes have ordering values
         make_delete_block(keys, "", nothing, config.ordering_fields, config.table_version)
-    find_merge_rules(config)
+    find_merge_rules(config).check_columns(schema, ())
 
 
 def _key_generator(

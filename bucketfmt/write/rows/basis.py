@@ -96,7 +96,7 @@ class Basis:
         self.schema_changes: tuple[str, ...] = ()
         self.kept: tuple[str, ...] = ()
         self.schema, self.avro_schema = self._plan_schema(incoming)
-        self.rules.check_defaults(self.schema.defaulted)
+        self.rules.check_columns(self.schema.data, self.schema.defaulted)
 
     @property
     def schema_entries(self) -> dict[str, str | None]:

@@ -237,13 +237,19 @@ def test_a_delete_of_another_class_always_wins(rules: MergeRules) -> None:
     assert merge(first, unordered, foreign, lower, later) == [1]
 
 
-def test_defaults_other_than_null_are_refused() -> None:
+def test_columns_that_are_refused() -> None:
+    decimals = SCHEMA.set(2, pa.field("ts", pa.decimal128(9, 2)))
     for rules in (MARKER, V8, V6, MergeRules((), False, False)):
-        rules.check_defaults(["n"])
-    EVENT.check_defaults([])
+        rules.check_columns(SCHEMA, ["n"])
+        rules.check_columns(decimals, [])
+    EVENT.check_columns(SCHEMA, [])
     for rules in (EVENT, NEWEST, V6_BASE):
         with pytest.raises(UnsupportedError, match="n, m have defaults other than null"):
-            rules.check_defaults(["n", "m"])
+            rules.check_columns(SCHEMA, ["n", "m"])
+    logged = replace(V6, is_raw_in_log=True)
+    logged.check_columns(SCHEMA, ["n"])
+    with pytest.raises(UnsupportedError, match="its ordering field is a decimal"):
+        logged.check_columns(decimals, [])
 
 
 @pytest.mark.rule("MERGE-18")

@@ -155,6 +155,10 @@ def test_an_ordering_field_of_any_type(
     tmp_path: Path, table_type: str, kind: str, ordering: pa.DataType
 ) -> None:
     schema = SCHEMA.set(2, pa.field("ts", ordering))
+    if (kind, table_type) == ("version 6", "MERGE_ON_READ") and pa.types.is_decimal(ordering):
+        with pytest.raises(bf.UnsupportedError, match="its ordering field is a decimal"):
+            create(tmp_path, kind, table_type, schema=schema)
+        return
     table = create(tmp_path, kind, table_type, schema=schema)
 
     def write(*rows: dict[str, Any], **more: Any) -> None:
@@ -204,7 +208,9 @@ def test_an_ordering_field_within_a_struct_in_logs_of_version_6(tmp_path: Path) 
 
 
 def test_a_mode_that_older_versions_have_not(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="partial.update.mode takes table version 9; before, set"):
+    with pytest.raises(
+        ValueError, match=r"partial\.update\.mode takes table version 9; before, set"
+    ):
         bf.create(
             tmp_path / "t",
             schema=SCHEMA,
