@@ -71,8 +71,9 @@ class MergeRules:
         delete_field: Column that marks a row as deleted where its text is a delete marker.
         delete_markers: These texts; empty exactly if there is no `delete_field`.
         filling: Which values of a record are taken from the record that it wins over; None: none.
-        is_raw_in_log: Ordering values of log records are compared with those of base rows as Avro
-            stores them, which for decimals is no comparison. Such tables are refused.
+        is_class_compared: Log records are compared with base rows only where their ordering values
+            are of one Java class, which is so for some types (PartialUpdateAvroPayload). Tables of
+            other ones are refused.
     """
 
     ordering_fields: tuple[str, ...]
@@ -84,7 +85,7 @@ class MergeRules:
     delete_field: str | None = None
     delete_markers: tuple[str, ...] = ()
     filling: Filling | None = None
-    is_raw_in_log: bool = False
+    is_class_compared: bool = False
 
     @property
     def keeps_last_of_log(self) -> bool:
@@ -106,14 +107,15 @@ class MergeRules:
 
         Raises:
             UnsupportedError: there are such columns, and default values are filled; or records of
-                logs are ordered by a decimal that is not compared with base rows.
+                logs are ordered by values that are not compared with those of base rows.
         """
-        ordering = [schema.field(n) for n in self.ordering_fields if n in schema.names]
-        if self.is_raw_in_log and any(pa.types.is_decimal(field.type) for field in ordering):
-            raise UnsupportedError(
-                f"the table merges records by {_PARTIAL}, and its ordering field is a decimal; "
-                "compact the table with Hudi and read it read-optimized"
-            )
+        for name in self.ordering_fields if self.is_class_compared else ():
+            kind = schema.field(name).type if name in schema.names else None
+            if kind is not None and not _has_one_class(kind, self.legacy):
+                raise UnsupportedError(
+                    f"the table merges records by {_PARTIAL}, and its ordering field {name} is "
+                    f"{kind}; compact the table with Hudi and read it read-optimized"
+                )
         if defaulted and self.filling is not None and self.filling.ignores_defaults:
             raise UnsupportedError(
                 f"the table replaces default values of columns (a partial update mode), and "
@@ -137,6 +139,7 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
             log_by_ordering=True,
             base_by_ordering=True,
             filling=Filling(meta_of_newer=True),
+            is_class_compared=config.table_type == "MERGE_ON_READ",
         )
     if config.merge_mode is MergeMode.CUSTOM:
         raise UnsupportedError(
@@ -158,6 +161,20 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
         delete_field=field or None,
         delete_markers=(marker,) if marker else (),
         filling=_find_filling(config),
+    )
+
+
+def _has_one_class(kind: pa.DataType, legacy: bool) -> bool:
+    """Whether ordering values of a type are of one Java class in log records and in base rows.
+
+    In Hudi 1.0 texts are not, in either release decimals, dates and bytes are not.
+    """
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_boolean(kind)
+        or (legacy and pa.types.is_string(kind))
     )
 
 
@@ -227,5 +244,5 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
         delete_field="Op" if is_dms else None,
         delete_markers=("D", "d") if is_dms else (),
         filling=_FILLINGS.get(payload_class),
-        is_raw_in_log=payload_class == _PARTIAL and is_logged,
+        is_class_compared=payload_class == _PARTIAL and is_logged,
     )

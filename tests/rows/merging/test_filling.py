@@ -246,10 +246,18 @@ def test_columns_that_are_refused() -> None:
     for rules in (EVENT, NEWEST, V6_BASE):
         with pytest.raises(UnsupportedError, match="n, m have defaults other than null"):
             rules.check_columns(SCHEMA, ["n", "m"])
-    logged = replace(V6, is_raw_in_log=True)
-    logged.check_columns(SCHEMA, ["n"])
-    with pytest.raises(UnsupportedError, match="its ordering field is a decimal"):
-        logged.check_columns(decimals, [])
+    for rules in (V6, V8):
+        logged = replace(rules, is_class_compared=True)
+        for kind in (pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.bool_()):
+            logged.check_columns(SCHEMA.set(2, pa.field("ts", kind)), ["n"])
+        refused = [pa.decimal128(9, 2), pa.date32(), pa.binary()]
+        refused += [] if rules.legacy else [pa.string()]
+        for kind in refused:
+            with pytest.raises(UnsupportedError, match="its ordering field ts is"):
+                logged.check_columns(SCHEMA.set(2, pa.field("ts", kind)), [])
+    replace(V6, is_class_compared=True).check_columns(
+        SCHEMA.set(2, pa.field("ts", pa.string())), []
+    )
 
 
 @pytest.mark.rule("MERGE-18")

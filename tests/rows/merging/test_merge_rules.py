@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bucketfmt.errors import CorruptError, UnsupportedError
@@ -97,6 +99,9 @@ def test_what_is_filled() -> None:
         assert rules.log_by_ordering
         assert rules.base_by_ordering
         assert rules.legacy == rules.marked_deletes_overrule == (version == 6)
+        assert not rules.is_class_compared
+        logged = rules_of(version, **payload, hoodie__table__type="MERGE_ON_READ")
+        assert logged == replace(rules, is_class_compared=True)
     base = {
         "hoodie__compaction__payload__class": PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
     }

@@ -155,8 +155,9 @@ def test_an_ordering_field_of_any_type(
     tmp_path: Path, table_type: str, kind: str, ordering: pa.DataType
 ) -> None:
     schema = SCHEMA.set(2, pa.field("ts", ordering))
-    if (kind, table_type) == ("version 6", "MERGE_ON_READ") and pa.types.is_decimal(ordering):
-        with pytest.raises(bf.UnsupportedError, match="its ordering field is a decimal"):
+    is_compared = kind == "nulls" or (kind == "version 6" and ordering == pa.string())
+    if table_type == "MERGE_ON_READ" and not is_compared:
+        with pytest.raises(bf.UnsupportedError, match="its ordering field ts is"):
             create(tmp_path, kind, table_type, schema=schema)
         return
     table = create(tmp_path, kind, table_type, schema=schema)
