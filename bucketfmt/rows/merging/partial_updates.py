@@ -63,7 +63,7 @@ class ComposedRows:
     winners: Indexes
     is_marked: Mask
     is_update: Mask
-    _line: _Lines
+    _lines: _Lines
     _held: HeldColumns | None
     _filling: Filling | None
 
@@ -73,21 +73,21 @@ class ComposedRows:
         -1: no record of the log holds the columns, and they are those of the base row.
 
         Args:
-            rows: The rows of the log. Of values that are filled, columns need not be all.
+            rows: The rows that the entries are of, with the columns that are asked for.
         """
         if self._held is not None:
             for names, holds in zip(self._held.columns, self._held.masks, strict=True):
-                yield names, self._line.find_first(holds[self._held.of_rows])
+                yield names, self._lines.find_first(holds[self._held.of_rows])
         if self._filling is None:
             return
-        top = self._line.find_first(np.ones(rows.num_rows, np.bool_))
+        top = self._lines.find_first(np.ones(rows.num_rows, np.bool_))
         for name in rows.column_names:
             if name in META_COLUMNS and self._filling.meta_of_newer:
-                yield [name], self._line.find_newest()
+                yield [name], self._lines.find_newest()
                 continue
             known = find_known(rows.column(name), self._filling)
             if not known.all():
-                found = self._line.find_first(known)
+                found = self._lines.find_first(known)
                 yield [name], np.where(found == _NONE, top, found)
             else:
                 yield [name], top
@@ -95,11 +95,11 @@ class ComposedRows:
 
 @dataclass(frozen=True, eq=False)
 class _Lines:
-    """The rows of each key, the last of a line first.
+    """The lines of some keys.
 
     Attributes:
-        rows: Of all keys; -1 for a delete, which stands alone.
-        starts: Where each key begins.
+        rows: Their rows, each line from its end to its beginning; -1: a delete, which stands alone.
+        starts: Where the line of each key starts.
     """
 
     rows: Indexes
@@ -148,11 +148,8 @@ def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
     keys = np.searchsorted(codes, entries.codes[members])
     order = np.argsort(keys, kind="stable")
     members, keys = members[order], keys[order]
-    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-    rank = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
-    by_rank = np.argsort(rank, kind="stable")
-    for step in np.split(by_rank, np.cumsum(np.bincount(rank))[:-1]):
-        fold.take(keys[step], members[step])
+    for turn in _find_turns(keys):
+        fold.take(keys[turn], members[turn])
     if fold.is_unclear.any():
         key = entries.keys[int(codes[np.argmax(fold.is_unclear)])].as_py()
         raise UnsupportedError(
@@ -161,13 +158,31 @@ def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
         )
     lines = fold.find_lines(keys, members)
     is_marked = entries.is_marked[fold.winners]
-    if rules.legacy and IS_DELETED in entries.rows.column_names:
-        # There the mark is a value like any other.
-        marks = entries.rows.column(IS_DELETED)
-        sources = lines.find_first(np.asarray(marks.is_valid().to_numpy(), np.bool_))
-        has_mark = sources != _NONE
-        is_marked[has_mark] = entries.is_marked[entries.row >= 0][sources[has_mark]]
+    if rules.legacy:
+        _take_marks(is_marked, entries, lines)
     return ComposedRows(codes, fold.winners, is_marked, fold.is_update, lines, held, filling)
+
+
+def _find_turns(keys: Indexes) -> list[Indexes]:
+    """Return the first entry of each key, then the second one of each that has two, and so on.
+
+    Args:
+        keys: Of each entry, ascending.
+    """
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    rank = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
+    by_rank = np.argsort(rank, kind="stable")
+    return np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])
+
+
+def _take_marks(is_marked: Mask, entries: LogEntries, lines: _Lines) -> None:
+    """Mark the keys whose records are marked as deleted, where the mark is a value like others."""
+    if IS_DELETED not in entries.rows.column_names:
+        return
+    is_known = np.asarray(entries.rows.column(IS_DELETED).is_valid().to_numpy(), np.bool_)
+    sources = lines.find_first(is_known)
+    has_mark = sources != _NONE
+    is_marked[has_mark] = entries.is_marked[entries.row >= 0][sources[has_mark]]
 
 
 class _Fold:
