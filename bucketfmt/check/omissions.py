@@ -1,4 +1,7 @@
-"""What a check leaves out, so that "clean" is not taken for more than it says. Pure."""
+"""What a check leaves out, so that "clean" is not taken for more than it says.
+
+I/O: where log files are there, the columns of the table are read if that was not done before.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ from bucketfmt.check.report import NotChecked
 from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.rows.row_file import ROW_FILE_FORMATS
 from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["find_omissions"]
 
 
 def find_omissions(
-    config: TableConfig,
+    snapshot: Snapshot,
     view: IndexView,
     depth: Depth,
     slices: Mapping[str, Sequence[FileSlice]],
@@ -29,7 +31,7 @@ def find_omissions(
     Base files of a format that is not read are a gap: they are never called clean.
 
     Args:
-        config: The table's.
+        snapshot: The table.
         view: Its index.
         depth: As asked for.
         slices: What readers see of each partition checked.
@@ -39,6 +41,7 @@ def find_omissions(
     def by_design(what: str, why: str) -> NotChecked:
         return NotChecked(what, why, is_gap=False)
 
+    config = snapshot.state.config
     formats = {config.base_file_format}
     formats |= {
         file_slice.base_file.name.extension.upper()
@@ -69,7 +72,7 @@ def find_omissions(
         )
     if depth != "quick" and any(s.log_files for own in slices.values() for s in own):
         try:
-            find_merge_rules(config)
+            snapshot.schema.merge_rules(config)
         except BucketfmtError as error:
             yield by_design("how log files are merged", error.message)
     if depth != "quick":

@@ -186,7 +186,7 @@ class _Check:
         self.left = "the metadata table and all files"
         self._take(load_metadata_faults(state, snapshot, slices, depth), "the metadata table")
         others = len(snapshot.partitions) - len(chosen)
-        for omission in find_omissions(self._config, view, depth, slices, others):
+        for omission in find_omissions(snapshot, view, depth, slices, others):
             self._builder.add(omission)
         if depth == "quick":
             return

@@ -23,7 +23,6 @@ from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.merging.log_entries import find_merge_columns
 from bucketfmt.rows.merging.merge_rules import (
     MergeRules,
-    find_merge_rules,
     find_partial_refusal,
 )
 from bucketfmt.rows.row_file import RowFile
@@ -90,9 +89,7 @@ class SliceColumns:
     @cached_property
     def rules(self) -> MergeRules:
         """How records merge."""
-        rules = find_merge_rules(self._basis.config)
-        rules.check_columns(self._spec.table.data, self._spec.table.defaulted)
-        return rules
+        return self._spec.table.merge_rules(self._basis.config)
 
     def check_file(self, reader: RowFile, instant: str) -> None:
         """Compare a base file's columns with those its commit states.

@@ -17,7 +17,13 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.table.table_config import MergeMode, PartialUpdateMode, TableConfig
 
-__all__ = ["Filling", "MergeRules", "find_merge_rules", "find_partial_refusal"]
+__all__ = [
+    "PARTIAL_UPDATE",
+    "Filling",
+    "MergeRules",
+    "find_merge_rules",
+    "find_partial_refusal",
+]
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
@@ -25,7 +31,7 @@ _DEFAULT = _PAYLOADS + "DefaultHoodieRecordPayload"
 _EVENT_TIME = _PAYLOADS + "EventTimeAvroPayload"
 _DMS = _PAYLOADS + "AWSDmsAvroPayload"
 _NON_DEFAULTS = _PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
-_PARTIAL = _PAYLOADS + "PartialUpdateAvroPayload"
+PARTIAL_UPDATE = _PAYLOADS + "PartialUpdateAvroPayload"
 _EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _DELETE_FIELD, _DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
 _UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
@@ -110,12 +116,15 @@ class MergeRules:
                 logs are ordered by values that are not compared with those of base rows.
         """
         for name in self.ordering_fields if self.is_class_compared else ():
-            kind = schema.field(name).type if name in schema.names else None
-            if kind is not None and not _has_one_class(kind, self.legacy):
-                raise UnsupportedError(
-                    f"the table merges records by {_PARTIAL}, and its ordering field {name} is "
-                    f"{kind}; compact the table with Hudi and read it read-optimized"
-                )
+            what = schema.field(name).type if name in schema.names else None
+            if "." in name:
+                what = "within a struct"
+            elif what is None or _has_one_class(what, self.legacy):
+                continue
+            raise UnsupportedError(
+                f"the table merges records by {PARTIAL_UPDATE}, and its ordering field {name} is "
+                f"{what}; compact the table with Hudi and read it read-optimized"
+            )
         if defaulted and self.filling is not None and self.filling.ignores_defaults:
             raise UnsupportedError(
                 f"the table replaces default values of columns (a partial update mode), and "
@@ -133,12 +142,12 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
     """
     if config.table_version < 8:
         return _rules_of_payload(config)
-    if config.table_version == 8 and config.payload_class == _PARTIAL:
+    if config.table_version == 8 and config.payload_class == PARTIAL_UPDATE:
         return MergeRules(
             ordering_fields=config.ordering_fields,
             log_by_ordering=True,
             base_by_ordering=True,
-            filling=Filling(meta_of_newer=True),
+            filling=_FILLINGS[PARTIAL_UPDATE],
             is_class_compared=config.table_type == "MERGE_ON_READ",
         )
     if config.merge_mode is MergeMode.CUSTOM:
@@ -167,7 +176,8 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
 def _has_one_class(kind: pa.DataType, legacy: bool) -> bool:
     """Whether ordering values of a type are of one Java class in log records and in base rows.
 
-    In Hudi 1.0 texts are not, in either release decimals, dates and bytes are not.
+    In Hudi 1.0 texts are not, in either release decimals, dates and bytes are not, nor is what is
+    within a struct: a log record of Hudi 0.15 lacks it.
     """
     return bool(
         pa.types.is_integer(kind)
@@ -205,8 +215,8 @@ def find_partial_refusal(config: TableConfig, *, by_column_id: bool) -> str | No
     return "a table whose columns are known by id" if by_column_id else None
 
 
-_FILLINGS = {  # of version 6
-    _PARTIAL: Filling(meta_of_newer=True),
+_FILLINGS = {  # of version 6, the first one of version 8 as well
+    PARTIAL_UPDATE: Filling(meta_of_newer=True),
     _NON_DEFAULTS: Filling(ignores_defaults=True, within_log=False),
 }
 
@@ -226,23 +236,16 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
             f"the table merges records by custom code ({payload_class}, merge strategy "
             f"{strategy}); compact the table with Hudi and read it read-optimized"
         )
-    is_logged = config.table_type == "MERGE_ON_READ"
-    if payload_class == _PARTIAL and is_logged and any("." in f for f in config.ordering_fields):
-        # A log record's value is missing then, against base rows too, which depends on its class.
-        raise UnsupportedError(
-            f"the table merges records by {payload_class}, and its ordering field is within a "
-            "struct; compact the table with Hudi and read it read-optimized"
-        )
     is_dms = payload_class == _DMS
     return MergeRules(
         ordering_fields=config.ordering_fields,
         log_by_ordering=True,
-        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME, _PARTIAL),
+        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME, PARTIAL_UPDATE),
         legacy=True,
-        marked_deletes_overrule=payload_class in (_EVENT_TIME, _PARTIAL),
+        marked_deletes_overrule=payload_class in (_EVENT_TIME, PARTIAL_UPDATE),
         delete_operations=("D",),
         delete_field="Op" if is_dms else None,
         delete_markers=("D", "d") if is_dms else (),
         filling=_FILLINGS.get(payload_class),
-        is_class_compared=payload_class == _PARTIAL and is_logged,
+        is_class_compared=payload_class == PARTIAL_UPDATE and config.table_type == "MERGE_ON_READ",
     )

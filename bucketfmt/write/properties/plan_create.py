@@ -43,7 +43,7 @@ from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.log_writer import make_delete_block
-from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.merging.merge_rules import PARTIAL_UPDATE, find_merge_rules
 from bucketfmt.write.properties.stated_codec import check_stated_codec
 
 __all__ = ["DEFAULT_INDEX", "name_of", "plan_properties"]
@@ -78,7 +78,6 @@ _MERGERS = {  # payload class, merge strategy id
 }
 
 
-_PARTIAL_UPDATE = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
 _BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"  # the merge strategy of payload classes
 
 
@@ -316,12 +315,12 @@ def _merging(version: int, ordering: Sequence[str], given: Mapping[str, str]) ->
     if version < 9 and "hoodie.table.partial.update.mode" in given:
         raise ValueError(
             "hoodie.table.partial.update.mode takes table version 9; before, set "
-            f"hoodie.compaction.payload.class={_PARTIAL_UPDATE}"
+            f"hoodie.compaction.payload.class={PARTIAL_UPDATE}"
         )
     mode = MergeMode(asked)
     payload, strategy = _MERGERS[mode]
-    if version == 8 and given.get("hoodie.compaction.payload.class") == _PARTIAL_UPDATE:
-        mode, strategy, payload = MergeMode.CUSTOM, _BY_PAYLOAD, _PARTIAL_UPDATE
+    if version == 8 and given.get("hoodie.compaction.payload.class") == PARTIAL_UPDATE:
+        mode, strategy, payload = MergeMode.CUSTOM, _BY_PAYLOAD, PARTIAL_UPDATE
     fields = ",".join(ordering)
     if version == 6:
         found = {

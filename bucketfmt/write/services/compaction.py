@@ -278,7 +278,10 @@ class Compactor:
         excluded = {*state.pending_compactions, *clusterings}
         slices = snapshot.slices_of(snapshot.partitions if partitions is None else partitions)
         committed = [without_uncommitted_logs(snapshot, file_slice) for file_slice in slices]
-        return plan_compaction(committed, excluded, min_log_files)
+        plan = plan_compaction(committed, excluded, min_log_files)
+        if plan is not None:
+            snapshot.schema.merge_rules(state.config)  # likewise
+        return plan
 
     def _find_pending(self, timeline: Timeline) -> Instant | None:
         """Return the oldest pending compaction that nobody is at; None if none is pending."""

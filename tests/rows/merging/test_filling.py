@@ -255,6 +255,9 @@ def test_columns_that_are_refused() -> None:
         for kind in refused:
             with pytest.raises(UnsupportedError, match="its ordering field ts is"):
                 logged.check_columns(SCHEMA.set(2, pa.field("ts", kind)), [])
+        within = replace(logged, ordering_fields=("s.x",))
+        with pytest.raises(UnsupportedError, match=r"its ordering field s\.x is within a struct"):
+            within.check_columns(SCHEMA, [])
     replace(V6, is_class_compared=True).check_columns(
         SCHEMA.set(2, pa.field("ts", pa.string())), []
     )

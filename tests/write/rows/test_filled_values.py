@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -201,11 +202,47 @@ def test_an_ordering_field_within_a_struct_in_logs_of_version_6(tmp_path: Path) 
             properties=properties,
         )
 
-    with pytest.raises(bf.UnsupportedError, match="its ordering field is within a struct"):
+    with pytest.raises(bf.UnsupportedError, match=r"its ordering field m\.ts is within a struct"):
         make("MERGE_ON_READ")
     table = make("COPY_ON_WRITE")
     table.upsert([{"id": "k", "m": {"ts": 5}}, {"id": "k", "m": {"ts": 3}}])
     assert table.scan().to_arrow().to_pylist() == [{"id": "k", "m": {"ts": 5}}]
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_table_that_is_refused_for_its_columns(tmp_path: Path, version: int) -> None:
+    """No compaction is planned that cannot be executed, and a check says what it leaves out."""
+    schema = SCHEMA.set(2, pa.field("ts", pa.date32()))
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key="id",
+        ordering="ts",
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        writer=bf.WriterConfig(services=None),
+    )
+    for day in (1, 2, 3):
+        table.upsert(
+            pa.Table.from_pylist([row(day, day, "x")], SCHEMA).set_column(
+                2, schema.field(2), pa.array([date(2020, 1, day)])
+            )
+        )
+    path = tmp_path / "t/.hoodie/hoodie.properties"
+    text = path.read_text().replace("DefaultHoodieRecordPayload", "PartialUpdateAvroPayload")
+    if version == 8:
+        text = text.replace("EVENT_TIME_ORDERING", "CUSTOM")
+        text = text.replace("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "0" * 8 + "-0000" * 4 + "0" * 8)
+    path.write_text(text)
+    again = bf.open(table.uri)
+    for refused in (again.compact, again.preview_compaction, again.scan().to_arrow):
+        with pytest.raises(bf.UnsupportedError, match="its ordering field ts is date32"):
+            refused()
+    assert not bf.open(table.uri).timeline.pending.instants
+    report = again.check(depth="full")
+    assert report.status == "clean"
+    assert any(told.startswith("how log files are merged: ") for told in report.not_checked)
 
 
 def test_a_mode_that_older_versions_have_not(tmp_path: Path) -> None:
