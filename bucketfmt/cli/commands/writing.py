@@ -148,7 +148,6 @@ def upsert(
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
     if dry_run:
-        _check_writable(opened)
         rows = open_row_files(files, format_, opened.schema, alike=missing == "keep")
         print_plan(_plan(opened.preview_write(rows, operation, **options)), output)
         return
@@ -198,7 +197,6 @@ def delete(
     conditions = parse_conditions(filter_, opened.schema)
     options = _arguments(commit_metadata, codec, log_format)
     if dry_run:
-        _check_writable(opened)
         # Refused as a write of no rows would be; a partition is dropped as an overwrite drops it.
         opened.preview_write([], "insert_overwrite_table" if partition else "upsert", **options)
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
@@ -236,12 +234,6 @@ def open_to_write(
             services=bucketfmt.Services() if services else None,
         ),
     )
-
-
-def _check_writable(table: bucketfmt.Table) -> None:
-    """Refuse what a write would be refused for, where nothing is written."""
-    table.config.check_written_version()
-    table.config.check_writable()
 
 
 def _arguments(

@@ -7,6 +7,8 @@ combining; a table combines the rows of one write by the rules it merges the row
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,14 +19,17 @@ from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, RowRun, find_merge_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.ordering import Indexes
-from bucketfmt.rows.merging.partial_updates import compose_rows
+from bucketfmt.rows.merging.partial_updates import settle_entries
 from bucketfmt.rows.merging.winners import find_winners
 
 __all__ = ["check_ordering_values", "combine_rows", "find_standing_rows"]
 
 
 def combine_rows(
-    rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules
+    rows: pa.Table,
+    record_keys: pa.ChunkedArray,
+    rules: MergeRules,
+    unfilled: Container[str] = (),
 ) -> tuple[pa.Table, Indexes]:
     """Return the rows that are written, one per key, in the given order, and which rows they are.
 
@@ -35,6 +40,7 @@ def combine_rows(
         rows: Rows of one partition, later ones written later.
         record_keys: The record key of each.
         rules: How the table merges.
+        unfilled: Columns whose values no row takes from another.
 
     Raises:
         SchemaError: an ordering field that decides is null.
@@ -42,19 +48,20 @@ def combine_rows(
     entries = _find_entries(rows, record_keys, rules)
     if entries is None:
         return rows, np.arange(rows.num_rows)
-    winners, composed = find_winners(entries, rules), compose_rows(entries, rules)
-    if composed is None:
-        kept = np.sort(winners)
-        return rows.take(pa.array(kept)), kept
-    winners[composed.codes] = composed.winners
+    winners, composed = settle_entries(entries, rules)
     kept = np.sort(winners)
-    places = np.searchsorted(kept, composed.winners)
-    found = {name: rows.column(name).take(pa.array(kept)) for name in rows.column_names}
+    combined = rows.take(pa.array(kept))
+    if composed is None:
+        return combined, kept
+    places, found = np.searchsorted(kept, composed.winners), combined.columns
     for names, sources in composed.find_sources(rows):
         taken = kept.copy()
         taken[places] = sources
-        found.update((name, rows.column(name).take(pa.array(taken))) for name in names)
-    return pa.table(found, schema=rows.schema), kept
+        for name in names:
+            if name not in unfilled:
+                index = rows.schema.get_field_index(name)
+                found[index] = rows.column(index).take(pa.array(taken))
+    return pa.Table.from_arrays(found, schema=rows.schema), kept
 
 
 def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules) -> Indexes:

@@ -19,9 +19,8 @@ from bucketfmt.rows.columns.meta_columns import META_COLUMNS, RECORD_KEY
 from bucketfmt.rows.merging.log_entries import LogEntries, Run, find_ordering_columns
 from bucketfmt.rows.merging.merge_rules import Filling, MergeRules
 from bucketfmt.rows.merging.ordering import Indexes, Mask, OrderingValues
-from bucketfmt.rows.merging.partial_updates import ComposedRows, compose_rows, find_known
+from bucketfmt.rows.merging.partial_updates import ComposedRows, find_known, settle_entries
 from bucketfmt.rows.merging.replacements import Replacements, replace_values
-from bucketfmt.rows.merging.winners import find_last, find_winners
 
 __all__ = ["MergedLog", "merge_log"]
 
@@ -310,8 +309,5 @@ def merge_log(
     """
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
-    winners = find_last(entries) if rules.keeps_last_of_log else find_winners(entries, rules)
-    composed = compose_rows(entries, rules)
-    if composed is not None:
-        winners[composed.codes] = composed.winners
+    winners, composed = settle_entries(entries, rules, keeps_last=rules.keeps_last_of_log)
     return MergedLog(entries, winners, rules, composed)

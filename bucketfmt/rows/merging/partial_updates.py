@@ -31,8 +31,9 @@ from bucketfmt.rows.columns.meta_columns import IS_DELETED, META_COLUMNS
 from bucketfmt.rows.merging.log_entries import HeldColumns, LogEntries
 from bucketfmt.rows.merging.merge_rules import Filling, MergeRules
 from bucketfmt.rows.merging.ordering import Indexes, Mask
+from bucketfmt.rows.merging.winners import find_last, find_winners
 
-__all__ = ["ComposedRows", "compose_rows", "find_known"]
+__all__ = ["ComposedRows", "find_known", "settle_entries"]
 
 _NONE = -1
 
@@ -118,18 +119,42 @@ class _Lines:
         return np.asarray(np.maximum.reduceat(self.rows, self.starts), np.int64)
 
 
-def compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
-    """Return the records of keys with records that complete one another; None if there are none.
+def settle_entries(
+    entries: LogEntries, rules: MergeRules, *, keeps_last: bool = False
+) -> tuple[Indexes, ComposedRows | None]:
+    """Return the winning entry of each key, and the records that others complete, if there are any.
 
     Args:
-        entries: Of the log.
+        entries: Of a log, or of one write.
         rules: How the table merges.
+        keeps_last: Of entries that complete no other one, the last wins whatever its ordering.
 
     Raises:
         UnsupportedError: a key has a partial update, and a delete whose ordering value is of
             another type than the column; or, where the newer record stays, a delete before it.
     """
+    composed = _compose_rows(entries, rules)
+    # Where values are filled within the log, all keys of several entries are composed.
+    is_settled = rules.filling is not None and rules.filling.within_log
+    winners = find_last(entries) if keeps_last or is_settled else find_winners(entries, rules)
+    if composed is not None:
+        winners[composed.codes] = composed.winners
+    return winners, composed
+
+
+def _compose_rows(entries: LogEntries, rules: MergeRules) -> ComposedRows | None:
+    """Return the records of keys with records that complete one another; None if there are none.
+
+    Args:
+        entries: Of a log, or of one write.
+        rules: How the table merges.
+
+    Raises:
+        UnsupportedError: as `settle_entries`.
+    """
     held, filling = entries.held, rules.filling
+    if held is None and filling is None:
+        return None
     is_partial = np.zeros(len(entries.codes), np.bool_)
     if held is not None:
         is_partial[entries.row >= 0] = held.are_updates[held.of_rows]

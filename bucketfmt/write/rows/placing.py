@@ -136,17 +136,11 @@ class _Placing:
         keys = record_keys(rows, self._config, self._basis.key_encoding)
         paths = partition_paths(rows, self._config)
         if self._late.has_global_keys and self._operation.combines:
-            combined, kept = combine_rows(rows, keys, self._basis.rules)
+            # A row says which partition it is in, and takes that from no other.
+            unfilled = {field.partition(".")[0] for field in self._config.partition_fields}
+            rows, kept = combine_rows(rows, keys, self._basis.rules, unfilled)
             if len(kept) < len(keys):
-                own = pa.array(kept)
-                keys, paths = keys.take(own), paths.take(own)
-                # A row says which partition it is in, and takes that from no other.
-                for name in {field.partition(".")[0] for field in self._config.partition_fields}:
-                    index = rows.schema.get_field_index(name)
-                    combined = combined.set_column(
-                        index, rows.schema.field(index), rows.column(index).take(own)
-                    )
-            rows = combined
+                keys, paths = keys.take(pa.array(kept)), paths.take(pa.array(kept))
         if self._operation.fills_empty_buckets:
             self._check_new(keys, paths)
         if self._operation is WriteOperation.INSERT_OVERWRITE and self._late.has_global_keys:
