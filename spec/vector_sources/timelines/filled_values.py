@@ -4,42 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spec.vector_sources.timelines.merge_properties import (
+    COMMIT_TIME,
+    EVENT_TIME,
+    of_payload,
+)
 from spec.vector_sources.vector import Vector
 
 __all__ = ["vectors"]
 
 _READ = "random tables that Hudi 0.15.0, 1.0.2 and 1.2.0 wrote and read merge so"
-_MODEL = "org.apache.hudi.common.model."
-_NINE = {
-    "hoodie.table.name": "t",
-    "hoodie.table.version": "9",
-    "hoodie.table.type": "MERGE_ON_READ",
-    "hoodie.table.ordering.fields": "ts",
-}
-_DEFAULTS = {**_NINE, "hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"}
-_EVENT = {**_DEFAULTS, "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
-_COMMIT = {**_DEFAULTS, "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
-_UNAVAILABLE = {
-    **_NINE,
-    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
-    "hoodie.table.partial.update.mode": "FILL_UNAVAILABLE",
-}
+_MODE = "hoodie.table.partial.update.mode"
 _UNKNOWN = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
+_LOGGED = {"hoodie.table.type": "MERGE_ON_READ"}
+_EVENT = {**EVENT_TIME, **_LOGGED, _MODE: "IGNORE_DEFAULTS"}
+_COMMIT = {**COMMIT_TIME, **_LOGGED, _MODE: "IGNORE_DEFAULTS"}
+_UNAVAILABLE = {**EVENT_TIME, **_LOGGED, _MODE: "FILL_UNAVAILABLE"}
 _MARKER = {**_UNAVAILABLE, _UNKNOWN: "?"}
-
-
-def _of_payload(version: int, name: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "t",
-        "hoodie.table.version": str(version),
-        "hoodie.table.precombine.field": "ts",
-        "hoodie.compaction.payload.class": _MODEL + name,
-    }
-
-
-_SIX = _of_payload(6, "PartialUpdateAvroPayload")
-_EIGHT = _of_payload(8, "PartialUpdateAvroPayload")
-_SIX_BASE = _of_payload(6, "OverwriteNonDefaultsWithLatestAvroPayload")
+_SIX = of_payload("PartialUpdateAvroPayload")
+_EIGHT = of_payload("PartialUpdateAvroPayload", version=8)
+_SIX_BASE = of_payload("OverwriteNonDefaultsWithLatestAvroPayload")
 
 _Block = dict[str, object]
 

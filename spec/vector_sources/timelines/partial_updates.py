@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spec.vector_sources.timelines.merge_properties import COMMIT_TIME, EVENT_TIME
 from spec.vector_sources.vector import Vector
 
 __all__ = ["vectors"]
 
 _READ = "statements MERGE INTO, DELETE and INSERT, as Hudi 1.0.2 and 1.2.0 wrote and read them"
 _SOURCES = "DefaultSparkRecordMerger and SparkRecordMergingUtils, as read in their sources"
-_TABLE = {
-    "hoodie.table.name": "t",
-    "hoodie.table.version": "9",
-    "hoodie.table.type": "MERGE_ON_READ",
-    "hoodie.table.ordering.fields": "ts",
-}
-_EVENT = {**_TABLE, "hoodie.record.merge.mode": "EVENT_TIME_ORDERING"}
-_COMMIT = {**_TABLE, "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
+_LOGGED = {"hoodie.table.type": "MERGE_ON_READ"}
+_EVENT, _COMMIT = {**EVENT_TIME, **_LOGGED}, {**COMMIT_TIME, **_LOGGED}
 _BASE = [{"key": "k", "ts": 10, "a": 1, "b": 2, "c": 3}]
 
 _Block = dict[str, object]

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from spec.vector_sources.timelines.merge_properties import (
+    COMMIT_TIME,
+    EVENT_TIME,
+    MODEL,
+    of_payload,
+)
 from spec.vector_sources.vector import Vector
 
 __all__ = ["vectors"]
@@ -120,25 +126,6 @@ def _slices() -> Iterator[Vector]:
     yield vector("nothing-visible", ["SLICE-2"], 6, [_base(t[3])], [], {t[1]: t[1]})
 
 
-_EVENT = {
-    "hoodie.table.name": "t",
-    "hoodie.table.version": "9",
-    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
-    "hoodie.table.ordering.fields": "ts",
-}
-_COMMIT = {**_EVENT, "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
-_MODEL = "org.apache.hudi.common.model."
-
-
-def _v6(payload: str) -> dict[str, str]:
-    return {
-        "hoodie.table.name": "t",
-        "hoodie.table.version": "6",
-        "hoodie.table.precombine.field": "ts",
-        "hoodie.compaction.payload.class": _MODEL + payload,
-    }
-
-
 def _row(key: str, ts: int | str | None, value: str, deleted: bool = False) -> dict[str, object]:
     return {"key": key, "ts": ts, "value": value, "deleted": deleted}
 
@@ -178,18 +165,18 @@ def _merging() -> Iterator[Vector]:
     )
     kept = {"c": "new", "d": "old", "e": "new", "b": "new"}
     yield vector(
-        "event-time-rows", ["MERGE-2", "MERGE-4"], _EVENT, base, [update], {"a": "old", **kept}
+        "event-time-rows", ["MERGE-2", "MERGE-4"], EVENT_TIME, base, [update], {"a": "old", **kept}
     )
-    yield vector("commit-time-rows", ["MERGE-3"], _COMMIT, base, [update], {"a": "new", **kept})
+    yield vector("commit-time-rows", ["MERGE-3"], COMMIT_TIME, base, [update], {"a": "new", **kept})
     yield vector(
         "event-time-in-the-log",
         ["MERGE-2", "MERGE-4"],
-        _EVENT,
+        EVENT_TIME,
         [],
         [_rows(_row("a", 5, "1"), _row("b", 5, "1")), _rows(_row("a", 4, "2"), _row("b", 5, "2"))],
         {"a": "1", "b": "2"},
     )
-    no_ordering = {key: value for key, value in _EVENT.items() if "ordering.fields" not in key}
+    no_ordering = {key: value for key, value in EVENT_TIME.items() if "ordering.fields" not in key}
     yield vector(
         "event-time-without-field", ["MERGE-5"], no_ordering, base, [update], {"a": "new", **kept}
     )
@@ -197,17 +184,17 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "event-time-deletes",
         ["MERGE-6", "MERGE-8", "DEL-4"],
-        _EVENT,
+        EVENT_TIME,
         base,
         [deletes],
         {"a": "old"},
         source + ": of d the class differs, so the delete wins",
     )
-    yield vector("commit-time-deletes", ["MERGE-3", "MERGE-8"], _COMMIT, base, [deletes], {})
+    yield vector("commit-time-deletes", ["MERGE-3", "MERGE-8"], COMMIT_TIME, base, [deletes], {})
     yield vector(
         "deleted-and-written-again",
         ["MERGE-6", "MERGE-8"],
-        _EVENT,
+        EVENT_TIME,
         [],
         [
             _rows(_row("a", 10, "1"), _row("b", 10, "1")),
@@ -219,7 +206,7 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "base-row-after-a-lost-delete",
         ["MERGE-8"],
-        _EVENT,
+        EVENT_TIME,
         [_row("a", 10, "old")],
         [_deletes(("a", "INT", 0)), _rows(_row("a", 5, "new"))],
         {"a": "old"},
@@ -235,7 +222,7 @@ def _merging() -> Iterator[Vector]:
         yield vector(
             f"class-of-{kind}-deletes",
             ["MERGE-10", "DEL-4"],
-            _EVENT,
+            EVENT_TIME,
             [_row(f"k{n}", row_value, "old") for n in range(len(told))],
             [_deletes(*((f"k{n}", name, value) for n, (name, value, _) in enumerate(told)))],
             {f"k{n}": "old" for n, (*_, stays) in enumerate(told) if stays},
@@ -250,7 +237,7 @@ def _merging() -> Iterator[Vector]:
         yield vector(
             f"null-{kind}-rows",
             ["MERGE-4", "MERGE-5"],
-            _EVENT,
+            EVENT_TIME,
             [
                 _row(*row, "old")
                 for row in (("a", 5), ("b", -5), ("c", None), ("d", None), ("e", None))
@@ -271,7 +258,7 @@ def _merging() -> Iterator[Vector]:
         yield vector(
             f"null-{kind}-against-deletes",
             ["MERGE-5", "MERGE-6"],
-            _EVENT,
+            EVENT_TIME,
             [_row(key, None, "old") for key in "abc"],
             [_deletes(("a", of_class, values[0]), ("b", of_class, values[1]), ("c", "INT", 0))],
             deletes_kept,
@@ -280,7 +267,7 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "marked-deletes",
         ["MERGE-7"],
-        _EVENT,
+        EVENT_TIME,
         [*base, _row("m", 1, "marked", deleted=True)],
         [_rows(_row("a", 20, "gone", deleted=True), _row("b", 5, "late", deleted=True))],
         {"b": "old", "c": "old", "d": "old", "m": "marked"},
@@ -289,13 +276,16 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "real-deletes",
         ["MERGE-4", "MERGE-6"],
-        _EVENT,
+        EVENT_TIME,
         [_row(key, 10, "old") for key in ("k1", "k2", "k3")],
         [_rows(_row("k3", 10, "new")), _deletes(("k2", "LONG", "5"), ("k1", "LONG", "20"))],
         {"k2": "old", "k3": "new"},
         "an upsert with _hoodie_is_deleted, as Hudi 1.2.0 wrote and read it",
     )
-    overwrite, default = _v6("OverwriteWithLatestAvroPayload"), _v6("DefaultHoodieRecordPayload")
+    overwrite, default = (
+        of_payload("OverwriteWithLatestAvroPayload"),
+        of_payload("DefaultHoodieRecordPayload"),
+    )
     legacy = "payload classes of Hudi 0.15.0, as read in their sources"
     yield vector(
         "v6-overwrite", ["MERGE-11"], overwrite, base, [update], {"a": "new", **kept}, legacy
@@ -341,20 +331,20 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "v6-dms",
         ["MERGE-11"],
-        _v6("AWSDmsAvroPayload"),
+        of_payload("AWSDmsAvroPayload"),
         base,
         [_rows(_row("a", 5, "new"), _row("c", 20, "new"))],
         {"a": "new", "b": "old", "c": "new", "d": "old"},
         legacy,
     )
-    custom = {**_EVENT, "hoodie.record.merge.mode": "CUSTOM"}
-    non_defaults = _MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
-    of_payload = {"hoodie.table.version": "8", "hoodie.compaction.payload.class": non_defaults}
-    partly = {**_EVENT, "hoodie.record.merge.mode": "CUSTOM", **of_payload}
+    custom = {**EVENT_TIME, "hoodie.record.merge.mode": "CUSTOM"}
+    non_defaults = MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
+    of_version_8 = {"hoodie.table.version": "8", "hoodie.compaction.payload.class": non_defaults}
+    partly = {**EVENT_TIME, "hoodie.record.merge.mode": "CUSTOM", **of_version_8}
     for name, properties in (
         ("custom", custom),
         ("v8-other-payload", partly),
-        ("v6-other-payload", _v6("debezium.PostgresDebeziumAvroPayload")),
+        ("v6-other-payload", of_payload("debezium.PostgresDebeziumAvroPayload")),
     ):
         yield Vector(
             f"merge.{name}",
@@ -363,7 +353,7 @@ def _merging() -> Iterator[Vector]:
             {"properties": properties, "base": [], "log": [], "ordering_type": "long"},
             error="unsupported",
         )
-    half = {**_EVENT, "hoodie.record.merge.property.hoodie.payload.delete.field": "value"}
+    half = {**EVENT_TIME, "hoodie.record.merge.property.hoodie.payload.delete.field": "value"}
     yield Vector(
         "merge.delete-field-alone",
         ["MERGE-7"],

@@ -249,7 +249,7 @@ def _timelines() -> Iterator[Vector]:
 
 
 def _committed() -> Iterator[Vector]:
-    """Yield those of which times count, pending ones and archived ones among them."""
+    """Yield vectors of committed times, of which instants are pending, archived or savepointed."""
     t = [f"2026112104414{n}000" for n in range(10)]
     sources = "CompletionTimeQueryView and BaseHoodieLogRecordReader, as read in their sources"
     known: list[tuple[str, list[str], int, list[str], list[str], list[str], list[str]]] = [
