@@ -106,6 +106,17 @@ def test_both_read_the_same_rows(golden: Golden, version: str, name: str) -> Non
     assert len(set(our_rows) - set(their_rows)) == differing
 
 
+def test_the_page_that_compares_has_these_numbers() -> None:
+    page = (Path(__file__).parents[3] / "docs/comparison.md").read_text()
+    refused, otherwise = len(REFUSED_BY_HUDI_RS), len(READ_OTHERWISE) + len(ROWS_TOO_MANY)
+    of_us = len(REFUSED_BY_US)
+    assert f"given the same {len(GOLDEN)} tables" in page
+    same = len(GOLDEN) - refused - otherwise
+    assert f"| the same rows as Hudi | {len(GOLDEN) - of_us} | {same} |" in page
+    assert f"| a typed refusal | {of_us} | {refused} |" in page
+    assert f"| other rows | 0 | {otherwise} |" in page
+
+
 def test_the_late_record_of_table_version_6(golden: Golden) -> None:
     """Log against log, the higher ordering value wins, whichever was written later."""
     root = golden("0.15.0", "mor")
