@@ -26,6 +26,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.write.services.compaction import Compactor
 from tests.check.planting import Patient, check_at, check_soon
+from tests.instants import shift_instant
 from tests.write.models import Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
@@ -128,7 +129,7 @@ def test_t001_path_in_a_commit_leaves_the_table(cow: Patient) -> None:
 
 def put_pending(patient: Patient, *states: State) -> Path:
     """Begin a write right after the last one; return the file of its last state."""
-    instant = str(int(patient.instants[-1]) + 1)
+    instant = shift_instant(patient.instants[-1], 1)
     for state in states:
         name = format_instant_file_name(
             instant, "commit", state, None, patient.config.timeline_layout
@@ -197,7 +198,7 @@ def test_t001_plan_of_a_compaction_that_was_never_written(tmp_path: Path, versio
         model.upsert(given)
     last = table.timeline.last
     assert last is not None
-    time = int(last.requested_time) + 1
+    time = shift_instant(last.requested_time, 1)
     path = root / table.config.timeline_path / f"{time}.compaction.requested"
     path.touch()
     finding = check_says(Patient(root), "T001", path, "is empty: Hudi died before it wrote")

@@ -28,6 +28,7 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from soak.damage.tables import table_files
+from tests.instants import shift_instant
 from tests.metadata_table.tables import TABLES
 
 ZEROS = "0" * 14
@@ -253,7 +254,7 @@ def test_a_log_compaction_of_the_metadata_table_is_no_write_of_the_table(tmp_pat
     below = FolderStore(table.store, METADATA_TABLE)
     config = load_config(below, DEFAULT_LIMITS)
     instant = table.upsert(pa.table({"id": ["b"]})).instant
-    ahead = f"{int(instant) - 1:017}"
+    ahead = shift_instant(instant, -1)
     content = encode_instant_content(
         CommitMetadata(operation_type="LOG_COMPACT"), "deltacommit", State.COMPLETED, 2
     )

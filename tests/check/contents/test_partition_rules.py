@@ -11,6 +11,7 @@ import pytest
 
 from bucketfmt.check.report import Finding
 from tests.check.planting import Patient, check_soon, found
+from tests.instants import shift_instant
 
 Copy = Callable[[str, str], Path]
 
@@ -133,7 +134,7 @@ def test_rules_only_java_understands_are_not_checked(patient: Patient, expressio
 
 def test_p002_rules_of_an_instant_that_never_was(patient: Patient) -> None:
     newest = configs(patient)[-1]
-    instant = str(int(patient.instants[-1]) + 1_000)
+    instant = shift_instant(patient.instants[-1], 1_000)
     stray = newest.with_name(f"{instant}.hashing_config")
     stray.write_text(newest.read_text().replace(newest.name.partition(".")[0], instant))
     for depth in DEPTHS:

@@ -14,6 +14,7 @@ from bucketfmt.choices import Depth
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from tests.check.planting import Patient, check_soon
+from tests.instants import shift_instant
 
 pytestmark = pytest.mark.rotated
 
@@ -146,7 +147,7 @@ def test_c001_only_the_initial_ring_is_left(patient: RingPatient) -> None:
 
 
 def test_c002_pending_instant_without_a_plan(patient: RingPatient) -> None:
-    instant = str(int(patient.instants[-1]) + 1)
+    instant = shift_instant(patient.instants[-1], 1)
     for state in (State.REQUESTED, State.INFLIGHT):
         layout = patient.config.timeline_layout
         name = format_instant_file_name(instant, "deltacommit", state, None, layout)

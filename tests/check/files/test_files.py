@@ -22,6 +22,7 @@ from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Timeline
 from tests.check.planting import Patient, check_soon, found
+from tests.instants import shift_instant
 
 pytestmark = pytest.mark.rotated
 
@@ -187,7 +188,7 @@ def test_t002_rows_of_a_log_block_do_not_decode(golden_copy: Copy, version: str)
 def test_t002_file_of_a_write_nobody_knows(golden_copy: Copy) -> None:
     patient = Patient(golden_copy("1.2.0", "cow"))
     first, *_ = patient.instants
-    instant = str(int(first) + 1)
+    instant = shift_instant(first, 1)
     path = patient.base_file("us", 1)
     stray = patient.copy_file(path, instant=instant)
     for depth in ("quick", "full"):
