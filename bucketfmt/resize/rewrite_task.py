@@ -33,6 +33,7 @@ from bucketfmt.write.commit.receipts import Receipt, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
+from bucketfmt.write.properties.filter_rate import find_filter_rate
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
@@ -202,10 +203,11 @@ class RewriteTask(BaseFileTask):
         rows, name = settled.rows, self.name(file_id, write_token)
         if not rows.num_rows:
             return receipt
+        rate = find_filter_rate(self.basis.config)
         data = encode_base_file(
             rows if self.is_populated else rows.drop_columns([RECORD_KEY]),
             add_meta_fields(self.avro_schema),
-            KeyFooter() if self.is_populated else None,
+            None if rate is None else KeyFooter(rate=rate),
             self.codec,
             constants=self.constants(path, name),
         )

@@ -24,6 +24,7 @@ __all__ = [
     "VIRTUAL_LOG_HASHING",
     "IndexSettings",
     "has_directories",
+    "has_single_groups",
     "has_virtual_logs",
 ]
 
@@ -143,6 +144,13 @@ class IndexSettings:
             == "true",
             group_bytes=(_find_group_bytes(properties) if engine == MULTIPLE_FILE_GROUPS else None),
         )
+
+
+def has_single_groups(properties: Mapping[str, str]) -> bool:
+    """Whether hoodie.properties state buckets of one file group each, found by the hash alone."""
+    index_type = properties.get(_INDEX_TYPE[0], "").upper()
+    engine = properties.get(_ENGINE[0], "").upper()
+    return _TYPE_ALIASES.get(index_type, index_type) == "BUCKET" and engine != MULTIPLE_FILE_GROUPS
 
 
 def has_directories(properties: Mapping[str, str]) -> bool:

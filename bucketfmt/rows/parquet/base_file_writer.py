@@ -234,9 +234,13 @@ class BaseFileWriter:
         if self._distinct is None and rows.num_rows >= _SAMPLE_ROWS:
             self._distinct = _distinct_columns(rows)
         whole = self._with_constants(rows)
+        twin = self._find_twin_of_keys(rows)
+        if twin is not None and self._writer is None and self._chunk_file is None:
+            self._chunk_file = ChunkFile(self._sink)
         if self._chunk_file is not None:
             columns = {n: c for n, c in stored.items() if self._has_form_of(n, c)}
-            others = whole.select([name for name in whole.column_names if name not in columns])
+            known = {*columns, twin}
+            others = whole.select([name for name in whole.column_names if name not in known])
             if others.num_columns:
                 sink = pa.BufferOutputStream()
                 with (
@@ -245,6 +249,8 @@ class BaseFileWriter:
                 ):
                     writer.write_table(others, row_group_size=others.num_rows)
                 columns |= columns_of(sink.getvalue())
+            if twin is not None and twin not in columns:
+                columns[twin] = columns[RECORD_KEY].named(twin)
             self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
         else:
             if self._writer is None:
@@ -254,6 +260,20 @@ class BaseFileWriter:
         self._encoded_bytes += rows.nbytes
         if self._encoded_bytes > _KEPT_BYTES:
             pa.default_memory_pool().release_unused()  # else what threads keep adds up
+
+    def _find_twin_of_keys(self, rows: pa.Table) -> str | None:
+        """Return the column that has the record keys as its values, if one is stored alike.
+
+        That is the field of a key of one field: its pages are those of the keys.
+        """
+        if rows.num_rows < _SAMPLE_ROWS or RECORD_KEY not in rows.column_names:
+            return None
+        key, keys = rows.schema.field(RECORD_KEY), rows.column(RECORD_KEY)
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            is_alike = (field.type, field.nullable) == (key.type, key.nullable)
+            if is_alike and field.name != RECORD_KEY and column.equals(keys):
+                return str(field.name)
+        return None
 
     def _has_form_of(self, name: str, column: StoredColumn) -> bool:
         return column.codecs == {self._codec} and column.elements == self._elements.get(name)

@@ -25,15 +25,17 @@ from bucketfmt.rows.parquet.base_file import (
 )
 from bucketfmt.rows.row_file import RowFile
 
-__all__ = ["FILTER_KEYS_MAX", "KeyFooter"]
+__all__ = ["FILTER_KEYS_MAX", "HUDIS_RATE", "KeyFooter"]
 
 FILTER_KEYS_MAX = 60_000
 """The most keys that a row of a bloom filter is made for: 430 kB in a footer.
 
 The default of `hoodie.index.bloom.num_entries`, which Hudi makes every filter for. A file with
-fewer keys has a filter for its keys, with the same rate of false positives
-(docs/decisions/0039).
+fewer keys has a filter for its keys (docs/decisions/0039).
 """
+
+HUDIS_RATE = 1e-9
+"""How many absent keys a filter takes for present ones: the default of `hoodie.index.bloom.fpp`."""
 
 _FILTER_KEYS_MIN = 64
 
@@ -53,8 +55,14 @@ class KeyFooter:
         stored: BloomFilter | None = None,
         key_range: tuple[str, str] | None = None,
         as_it_was: dict[str, str] | None = None,
+        *,
+        rate: float = HUDIS_RATE,
     ) -> None:
-        """Begin with the keys of a filter; without a filter, with no key."""
+        """Begin with the keys of a filter; without a filter, with no key.
+
+        `rate`: of false positives of a new filter.
+        """
+        self._rate = rate
         self._stored = stored
         self._begun: BloomFilterBuilder | None = None
         self._waiting: list[pa.Array] = []  # keys, until it is known how large a filter they need
@@ -133,7 +141,7 @@ class KeyFooter:
 
     def _build(self, num_keys: int) -> BloomFilterBuilder:
         """Return a filter for a number of keys, with the keys that wait."""
-        builder = BloomFilterBuilder(num_entries=num_keys)
+        builder = BloomFilterBuilder(num_entries=num_keys, false_positive_rate=self._rate)
         for keys in self._waiting:
             builder.add(keys)
         return builder

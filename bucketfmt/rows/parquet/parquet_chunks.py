@@ -19,6 +19,7 @@ import pyarrow as pa
 from bucketfmt.choices import Codec
 from bucketfmt.errors import CorruptError
 from bucketfmt.rows.parquet.thrift_compact import (
+    BINARY,
     I16,
     I32,
     I64,
@@ -48,7 +49,7 @@ _ELEMENTS, _ROWS, _GROUPS = 2, 3, 4  # of FileMetaData: the schema's elements; r
 _NAME, _CHILDREN = 4, 5  # of SchemaElement
 _CHUNKS, _GROUP_BYTES, _GROUP_ROWS, _GROUP_START, _GROUP_STORED, _ORDINAL = 1, 2, 3, 5, 6, 7
 _CHUNK_START, _CHUNK, _OFFSETS_AT, _OFFSETS_SIZE, _BOUNDS_AT, _BOUNDS_SIZE = 2, 3, 4, 5, 6, 7
-_CODEC, _PLAIN_SIZE, _SIZE = 4, 6, 7  # of ColumnMetaData
+_PATH, _CODEC, _PLAIN_SIZE, _SIZE = 3, 4, 6, 7  # of ColumnMetaData
 _DATA_AT, _INDEX_AT, _DICTIONARY_AT, _BLOOM_AT, _BLOOM_SIZE = 9, 10, 11, 14, 15
 _PAGES, _PAGE_AT = 1, 1  # of OffsetIndex, of PageLocation
 CODECS: Mapping[int, Codec] = {0: "none", 1: "snappy", 2: "gzip", 6: "zstd"}
@@ -130,6 +131,14 @@ class StoredColumn:
     def codecs(self) -> set[str]:
         """How its pages are compressed; "?" for a codec that bucketfmt does not write."""
         return {CODECS.get(chunk.fields[_CODEC], "?") for chunk in self._chunks}
+
+    def named(self, name: str) -> StoredColumn:
+        """Return a column without children under another name."""
+        (element,), (chunk,) = self.elements, self._chunks
+        fields, renamed = chunk.fields.copied(), element.copied()
+        fields.put(_PATH, ThriftList([name.encode()], BINARY))
+        renamed.put(_NAME, name.encode())
+        return StoredColumn((renamed,), (chunk._replace(fields=fields),))
 
 
 # ---------------------------------------------------------------------------- reading

@@ -54,6 +54,7 @@ from bucketfmt.write.files.write_settings import (
     WriteSettings,
     WrittenFile,
 )
+from bucketfmt.write.properties.filter_rate import find_filter_rate
 from bucketfmt.write.properties.stated_codec import stated_codec
 
 __all__ = ["GroupWriter"]
@@ -188,8 +189,9 @@ class GroupWriter:
             return None
         keys = given.column(RECORD_KEY)
         rows, constants, footer = self._written(numbering, given), self._constants(plan), None
-        if self._config.populate_meta_fields:
-            rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter()
+        rate = find_filter_rate(self._config)
+        if rate is not None:
+            rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter(rate=rate)
             constants[COMMIT_TIME] = settings.instant  # of every row of a new file
         else:
             rows = rows.drop_columns([RECORD_KEY])
@@ -233,7 +235,7 @@ class GroupWriter:
                 None if file_slice.log_files else replaced,
                 settings.avro_schema,
                 self._constants(plan),
-                with_key_footer=self._config.populate_meta_fields,
+                filter_rate=find_filter_rate(self._config),
                 codec=self._rewritten_codec(plan, replaced),
             )
         if not log.num_matched and not merged.num_inserts:

@@ -76,7 +76,7 @@ def encode_merged_base(
     avro_schema: str,
     constants: Mapping[str, str | None],
     *,
-    with_key_footer: bool,
+    filter_rate: float | None,
     codec: Codec,
 ) -> MergedBase:
     """Return the base file that `log` makes of the one before.
@@ -87,17 +87,18 @@ def encode_merged_base(
         replaced: That file, for the keys its footer tells; None if there was none.
         avro_schema: Of the file.
         constants: The columns that have one value in all of the file; rows come without them.
-        with_key_footer: Whether the footer is to tell keys.
+        filter_rate: Of false positives of a new filter of keys; None if the footer is to tell no
+            keys.
         codec: Of the file.
 
     Raises:
         SchemaError: rows do not fit the schema.
     """
     footer = known = None
-    if with_key_footer:
+    if filter_rate is not None:
         if replaced is not None and not log.has_deletes:
             known = KeyFooter.resume(replaced, len(log.record_keys))
-        footer = known or KeyFooter()
+        footer = known or KeyFooter(rate=filter_rate)
     sink = pa.BufferOutputStream()
     pieces = iter(pieces)
     first = list(islice(pieces, 1))

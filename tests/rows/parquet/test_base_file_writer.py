@@ -254,6 +254,24 @@ def test_a_filter_is_as_large_as_the_keys_need_and_no_larger_than_hudis(
     assert footer.entries["org.apache.hudi.bloomfilter"] == encode_bloom_filter(wanted.build())
 
 
+@pytest.mark.parametrize("count", [100, 70_000])
+def test_a_filter_that_is_asked_by_nobody_is_less_exact(count: int) -> None:
+    footer, keys = KeyFooter(rate=1e-3), pa.array([f"k{number}" for number in range(count)])
+    footer.add(keys)
+    reader = BaseFileReader(encode_base_file(keyed(["k1"]), KEYED, footer))
+    found = reader.keys.bloom_filter
+    assert found is not None
+    assert (found.num_hashes, found.keys_per_row) == (10, 128 if count == 100 else 60_000)
+    assert found.might_contain_many(keys).all()
+    foreign = pa.array([f"f{number}" for number in range(20_000)])
+    assert found.might_contain_many(foreign).mean() < 4e-3  # of two rows of 60,000
+    resumed = KeyFooter.resume(reader, 1)
+    assert resumed is not None
+    resumed.add(foreign[:1])
+    grown = decode_bloom_filter(resumed.entries["org.apache.hudi.bloomfilter"], "DYNAMIC_V0")
+    assert (grown.num_hashes, grown.might_contain("f0")) == (10, True)
+
+
 def test_virtual_keys_leave_no_key_footer() -> None:
     reader = BaseFileReader(encode_base_file(keyed([None, None]), KEYED))
     assert sorted(reader.key_values) == ["parquet.avro.schema", "writer.model.name"]

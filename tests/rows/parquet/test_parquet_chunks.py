@@ -131,6 +131,65 @@ def test_any_columns_of_any_schema_are_copied(case: Case, data: st.DataObject) -
         assert begin == indexed
 
 
+TWINS = pa.table(
+    {
+        "_hoodie_record_key": [f"k{i:05}" for i in range(5000)],
+        "other": [f"o{i:05}" for i in range(5000)],
+        "id": [f"k{i:05}" for i in range(5000)],
+        "n": range(5000),
+    }
+)
+CHANGED = TWINS.set_column(2, "id", [[*TWINS["id"].to_pylist()[:-1], None]])
+
+
+def pages_of(data: pa.Buffer, name: str, group: int = 0) -> bytes:
+    footer = split_footer(data)
+    (chunk,) = decode_layout(footer, data.size - 8 - len(footer))[group].chunks[name]
+    return data.to_pybytes()[slice(*chunk.pages)]
+
+
+@pytest.mark.parametrize(
+    ("second", "is_alike"),
+    [(TWINS, True), (TWINS[:4095], True), (CHANGED, False)],
+    ids=["keys again", "few rows", "another value"],
+)
+def test_the_field_that_is_the_key_has_the_pages_of_the_key(
+    second: pa.Table, is_alike: bool
+) -> None:
+    sink, schema = io.BytesIO(), avro_schema_json(TWINS.schema, "r", "")
+    writer = BaseFileWriter(sink, schema, KeyFooter())
+    for rows in (TWINS, second):
+        writer.write_row_group(rows, {})
+    writer.close()
+    data = pa.py_buffer(sink.getvalue())
+    assert pq.read_table(pa.BufferReader(data)).equals(pa.concat_tables([TWINS, second]))
+    counts = check_pages(pa.BufferReader(data))
+    assert counts.with_checksum == counts.pages > 0
+    assert pages_of(data, "id") == pages_of(data, "_hoodie_record_key") != pages_of(data, "other")
+    assert (pages_of(data, "id", 1) == pages_of(data, "_hoodie_record_key", 1)) is is_alike
+    for begin, stated in indexed_pages(data):
+        assert begin == stated
+    groups = pq.ParquetFile(pa.BufferReader(data)).metadata
+    column = groups.row_group(0).column(2)
+    assert (column.path_in_schema, column.statistics.min) == ("id", "k00000")
+
+
+def test_a_field_that_is_never_null_has_pages_of_its_own() -> None:
+    schema = pa.schema([*list(TWINS.schema)[:2], pa.field("id", pa.string(), nullable=False)])
+    rows = TWINS.drop_columns(["n"]).cast(schema)
+    data = encode_base_file(rows, avro_schema_json(schema, "r", ""))
+    assert pq.read_table(pa.BufferReader(data)).cast(schema).equals(rows)
+    assert pages_of(data, "id") != pages_of(data, "_hoodie_record_key")
+
+
+def test_stored_keys_serve_the_field_that_is_the_key() -> None:
+    schema = avro_schema_json(TWINS.schema, "r", "")
+    stored = columns_of(encode_base_file(TWINS, schema))
+    data = written([(TWINS, {"_hoodie_record_key": stored["_hoodie_record_key"]})], schema)
+    assert pq.read_table(pa.BufferReader(data)).equals(TWINS)
+    assert pages_of(data, "id") == pages_of(data, "_hoodie_record_key")
+
+
 def test_what_is_stored_in_another_form_is_encoded() -> None:
     narrow = ROWS.set_column(2, "number", ROWS["number"].cast(pa.float32()))
     other_type = columns_of(encode_base_file(narrow, avro_schema_json(narrow.schema, "r", "")))
