@@ -101,12 +101,13 @@ def _is_uncommitted(state: ExaminedState, instant: str) -> bool:
     if instant == INIT_INSTANT or timeline.contains(instant):
         known = timeline.of("replacecommit").contains(instant) or timeline.is_pending(instant)
         return instant != INIT_INSTANT and not known
+    times = {archived.requested_time for archived in state.archived_instants}
+    if instant in times:  # a restore or a savepoint before it may be active still
+        return False
     first = timeline.first
     if first is None or instant > first.requested_time:
         return True
-    history = state.archived_instants
-    times = {archived.requested_time for archived in history}
-    return bool(times) and instant >= min(times) and instant not in times
+    return bool(times) and instant >= min(times)
 
 
 def find_unusable_rules(

@@ -185,8 +185,11 @@ class Cleaner:
         with ExitStack() as alive:
             with owner.recovered() as table:
                 config = table.config
-                kept = _load_savepointed_names(self._snapshot().state)
-                for instant, plan in self._pending(table.timeline, config):
+                pending = self._pending(table.timeline, config)
+                plans = [parse_clean_plan(plan, owner.limits) for _, plan in pending]
+                paths = sorted({path for plan in plans for path in plan})
+                kept = _load_savepointed_names(self._snapshot().state, paths)
+                for instant, plan in pending:
                     if owner.heartbeats.is_expired(instant.requested_time):
                         heartbeat = owner.heartbeats.start(instant.requested_time)
                         alive.callback(heartbeat.stop)
@@ -301,11 +304,12 @@ class Cleaner:
 def _load_basis(state: TableState, partitions: Sequence[str] | None) -> CleanBasis:
     """Return what a clean of these partitions, or of all, is planned from."""
     store, config, timeline, limits = state.store, state.config, state.timeline, state.limits
-    needed = _load_savepointed_names(state) | find_compacted_names(_load_compactions(state))
     replaced = load_replaced_file_groups(store, config, timeline, limits)
     clustering = load_pending_clusterings(store, config, timeline, limits)
     paths = state.lister.partitions if partitions is None else partitions
     state.lister.prepare(paths)
+    needed = _load_savepointed_names(state, paths)
+    needed |= find_compacted_names(_load_compactions(state))
     groups = {
         (path, file_id): files
         for path in paths
@@ -337,15 +341,23 @@ def _load_view(state: TableState, groups: Mapping[FileGroupId, Sequence[DataFile
     return TimelineView(timeline, state.config.table_version, archived)
 
 
-def _load_savepointed_names(state: TableState) -> set[str]:
-    savepoints = []
+def _load_savepointed_names(state: TableState, partitions: Sequence[str]) -> set[str]:
+    """Return the names of files that savepoints need: in these partitions at least.
+
+    A savepoint states the files that were there when it was made. What was requested before the
+    savepointed write may complete later, a resize above all: the moment is read with its files
+    then, and a restore of table version 6 leaves them in place.
+    """
+    savepoints, read = [], set()
     for instant in state.timeline.completed.of("savepoint").instants:
         content = load_instant_content(state.store, state.config, instant, state.limits)
         if not isinstance(content, SavepointMetadata):
             path = join_path(state.config.timeline_path, instant.file_name)
             raise CorruptError("a savepoint that tells no files; delete it", path=path)
         savepoints.append(content)
-    return find_savepointed_names(savepoints)
+        slices = Snapshot(state, as_of=instant.requested_time).slices_of(partitions)
+        read |= {str(file.name) for own in slices for file in own.files}
+    return find_savepointed_names(savepoints) | read
 
 
 def _load_compactions(state: TableState) -> list[CompactionPlan]:

@@ -56,7 +56,7 @@ def find_restorable(timeline: Timeline, requested_time: str) -> Instant:
 
 
 def plan_restore(basis: RestoreBasis) -> RestorePlan:
-    """Return the instants to roll back, newest first, pending clusterings before all others.
+    """Return the instants to roll back, newest first.
 
     Raises:
         ConflictError: there is a later savepoint, or an instant to roll back was archived.
@@ -69,20 +69,17 @@ def plan_restore(basis: RestoreBasis) -> RestorePlan:
             f"there is no write {time} for its savepoint any more: it had been rolled back before, "
             "and came late; delete the savepoint"
         )
-    clusterings, others = [], []
+    taken_back = []
     for instant in timeline.writes.instants:
-        if not instant.is_completed and instant.requested_time in basis.clusterings:
+        if _is_pending_clustering(basis, instant):
             if instant.requested_time > time:
-                clusterings.append(instant)
+                taken_back.append(instant)
         elif is_after(config, instant, target):
-            others.append(instant)
-    _check_last_savepoint(timeline, others)
+            taken_back.append(instant)
+    _check_last_savepoint(timeline, taken_back)
     _check_not_archived(basis, target)
     _check_files_kept(basis)
-    ordered = [
-        *sorted(clusterings, key=lambda i: i.requested_time, reverse=True),
-        *sorted(others, key=partial(_age, config), reverse=True),
-    ]
+    ordered = sorted(taken_back, key=partial(_age, basis), reverse=True)
     return RestorePlan(
         instants_to_rollback=[
             InstantInfo(commit_time=i.requested_time, action=i.action) for i in ordered
@@ -91,12 +88,19 @@ def plan_restore(basis: RestoreBasis) -> RestorePlan:
     )
 
 
-def _age(config: TableConfig, instant: Instant) -> tuple[str, str]:
-    """Order by completion time, what is pending being the newest; in layout 1 by requested time,
-    since log files named after a compaction go before it does.
+def _is_pending_clustering(basis: RestoreBasis, instant: Instant) -> bool:
+    return not instant.is_completed and instant.requested_time in basis.clusterings
+
+
+def _age(basis: RestoreBasis, instant: Instant) -> tuple[bool, str, str]:
+    """Order by completion time, what is pending being the newest, and pending clusterings first of
+    all. In layout 1 by requested time: what rolls a log file back that is named after a compaction
+    or a clustering is another such file, which goes with that compaction or clustering.
     """
     requested = instant.requested_time
-    return (instant.completion_time or "9") if config.timeline_layout > 1 else "", requested
+    if basis.config.timeline_layout == 1:
+        return False, "", requested
+    return _is_pending_clustering(basis, instant), instant.completion_time or "9", requested
 
 
 def _check_last_savepoint(timeline: Timeline, taken_back: Sequence[Instant]) -> None:

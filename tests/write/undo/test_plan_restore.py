@@ -108,6 +108,11 @@ def taken_back(plan: RestorePlan) -> list[str]:
             ["11", "12"],
             id="a pending clustering goes before all",
         ),
+        pytest.param(
+            basis_of("11replacecommit*", "12", clusterings=["11"], layout=1),
+            ["12", "11"],
+            id="layout 1 appends to the log files of a pending clustering before they go",
+        ),
         pytest.param(basis_of("09>12"), ["09"], id="requested before, completed after"),
         pytest.param(
             basis_of("09>12", layout=1), [], id="layout 1 does not tell when it completed"
