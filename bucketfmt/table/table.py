@@ -366,6 +366,9 @@ class Table:
         """Plan a read of the rows written after `since`, up to `until` inclusive.
 
         None as `since` stands for the beginning. Rows are as of `until`; deleted rows are left out.
+        What the writes in between logged is merged among itself alone, as in Hudi: a row that came
+        late is a change although an older row of its key is newer and stands, and values are
+        not filled from rows written before, until a compaction.
         Both moments are completion times in tables of version 8 and later, and requested times
         before, as in Hudi.
 

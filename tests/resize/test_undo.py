@@ -16,6 +16,7 @@ from bucketfmt.format.buckets.migrations import Migrated
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.table_properties import change_properties, load_config
+from tests.check.planting import check_soon, found
 from tests.resize.test_migrate import RING, RULES, filled, make, unindexed
 from tests.write.crashes import crashes
 from tests.write.models import Model, assert_reads_as, create_table, rows
@@ -167,3 +168,55 @@ def test_a_damaged_entry_is_an_error() -> None:
     assert Migrated.find({}) is None
     with pytest.raises(CorruptError, match="not an instant"):
         Migrated.find({"bucketfmt.migrated": "../x"})
+
+
+@pytest.mark.rotated
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_to_a_savepoint_amid_a_resize(tmp_path: Path, version: int) -> None:
+    """Its moment is read with the files of the resize, which a clean keeps, though it states none.
+
+    In table version 6 a restore leaves the resize, as it was requested before.
+    """
+    table, model = ring(tmp_path / "t", version)
+    assert table.schedule_resize(max_file_size=100, max_buckets=4) is not None
+    table.upsert(rows(range(30, 70), 2))
+    model.upsert(rows(range(30, 70), 2))
+    savepoint = table.savepoint()
+    assert table.resize() is not None
+    for ts in (3, 4):
+        table.upsert(rows(range(70), ts))
+        assert table.compact() is not None
+    table.clean(retain=1, dry_run=False)
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    seen = (
+        table.scan(as_of=savepoint)
+        .to_arrow()
+        .sort_by([("region", "ascending"), ("id", "ascending")])
+    )
+    assert seen.to_pylist() == [model.rows[key] for key in sorted(model.rows)]
+    table.restore(savepoint)
+    assert_reads_as(table.uri, model)
+    assert found(check_soon(Path(table.uri))) == set()
+
+
+@pytest.mark.rotated
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_to_before_a_pending_resize_that_others_wrote_for(tmp_path: Path, version: int) -> None:
+    """In table version 6 what rolls their log files back are such files, which go with it."""
+    table, model = ring(tmp_path / "t", version)
+    savepoint = table.savepoint()
+    assert table.schedule_resize(max_file_size=100, max_buckets=4) is not None
+    for ts in (2, 3):
+        table.upsert(rows(range(40), ts))
+    table.restore(savepoint)
+    assert_reads_as(table.uri, model)
+    assert found(check_soon(Path(table.uri))) == set()
+
+
+def ring(path: Path, version: int) -> tuple[bf.Table, Model]:
+    model = Model()
+    index = bf.ConsistentHashingIndex(2)
+    table = create_table(path, index, "MERGE_ON_READ", table_version=version)
+    table.upsert(rows(range(60), 1))
+    model.upsert(rows(range(60), 1))
+    return table, model

@@ -23,6 +23,7 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.properties import check_table_checksum
 
 __all__ = [
+    "MERGE_PROPERTY",
     "METADATA_PARTITIONS",
     "METADATA_PARTITIONS_INFLIGHT",
     "METADATA_PARTITIONS_UNFINISHED",
@@ -99,7 +100,7 @@ _MODE_OF_STRATEGY = {
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
 }
 
-_MERGE_PROPERTY = "hoodie.record.merge.property."
+MERGE_PROPERTY = "hoodie.record.merge.property."
 _DELETE_FIELD = "hoodie.payload.delete.field"
 _DELETE_MARKER = "hoodie.payload.delete.marker"
 _DEBEZIUM_DELETE = {_DELETE_FIELD: "_change_operation_type", _DELETE_MARKER: "d"}
@@ -428,9 +429,9 @@ def _merge_properties(
 ) -> dict[str, str]:
     """Source: `HoodieTableConfig.getTableMergeProperties`."""
     found = {
-        key.removeprefix(_MERGE_PROPERTY).strip(): value.strip()
+        key.removeprefix(MERGE_PROPERTY).strip(): value.strip()
         for key, value in properties.items()
-        if key.startswith(_MERGE_PROPERTY) and key.removeprefix(_MERGE_PROPERTY).strip()
+        if key.startswith(MERGE_PROPERTY) and key.removeprefix(MERGE_PROPERTY).strip()
     }
     if version < 9 and payload_class is not None:
         found.update(_MERGE_PROPERTIES_OF_PAYLOAD.get(payload_class, {}))

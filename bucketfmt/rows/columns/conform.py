@@ -34,11 +34,13 @@ def conform(rows: _Rows, target: pa.Schema, renames: Renames | None = None) -> _
 
     Columns are matched by name, at every level, after `renames`. A column that the source lacks is
     null; a column that the target lacks is dropped. Allowed changes of type: int -> long -> float
-    ->
-    double ( float to double through its text, as Hudi does ); integer, float, double, decimal
+    -> double (float to double through its text, as Hudi does); integer, float, double, decimal
     and date to string; integer to decimal; string <-> bytes; a decimal that keeps all digits;
     another unit or zone of a timestamp (the instant stays; a coarser unit rounds down).
     Values are copied only where a type changes.
+
+    Further, long -> int and double -> float where each value stays: a compaction that was planned
+    before a moment and executed after it has the types of later, and the values of before.
 
     Raises:
         SchemaError: the change is not one of these, or a value does not fit the target type.
@@ -133,13 +135,14 @@ def _promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     source = array.type
     is_integer = pa.types.is_signed_integer(source)
     if is_integer and pa.types.is_signed_integer(target):
-        if source.bit_width <= target.bit_width:
-            return array.cast(target)
-    elif is_integer and (pa.types.is_float32(target) or pa.types.is_float64(target)):
+        return array.cast(target)
+    if is_integer and (pa.types.is_float32(target) or pa.types.is_float64(target)):
         return array.cast(target, safe=False)  # rounds to nearest, as Java does
-    elif pa.types.is_float32(source) and pa.types.is_float64(target):
+    if pa.types.is_float32(source) and pa.types.is_float64(target):
         return double_through_text(array)
-    elif _is_text(target) and (
+    if pa.types.is_float64(source) and pa.types.is_float32(target):
+        return _narrowed(array)
+    if _is_text(target) and (
         is_integer
         or pa.types.is_float32(source)
         or pa.types.is_float64(source)
@@ -147,7 +150,7 @@ def _promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         or pa.types.is_date32(source)
     ):
         return java_strings(array).cast(target)
-    elif (_is_text(source) or _is_binary(source)) and (_is_text(target) or _is_binary(target)):
+    if (_is_text(source) or _is_binary(source)) and (_is_text(target) or _is_binary(target)):
         if not pa.types.is_fixed_size_binary(target):
             return array.cast(target)
     elif pa.types.is_decimal(source) and pa.types.is_decimal(target):
@@ -161,6 +164,15 @@ def _promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         f"column {path}: {source} cannot become {target}; "
         "Hudi allows no such change, so check the table's schema"
     )
+
+
+def _narrowed(doubles: pa.Array) -> pa.Array:
+    """Return doubles as the floats that they were widened from."""
+    floats = doubles.cast(pa.float32(), safe=False)
+    is_same = pc.or_(pc.equal(double_through_text(floats), doubles), pc.is_nan(doubles))
+    if not pc.all(is_same).as_py():
+        raise pa.ArrowInvalid("a double that is no float")
+    return floats
 
 
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}

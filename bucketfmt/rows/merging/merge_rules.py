@@ -19,6 +19,7 @@ from bucketfmt.format.table.table_config import MergeMode, PartialUpdateMode, Ta
 
 __all__ = [
     "PARTIAL_UPDATE",
+    "UNAVAILABLE_VALUE",
     "Filling",
     "MergeRules",
     "find_merge_rules",
@@ -34,7 +35,8 @@ _NON_DEFAULTS = _PAYLOADS + "OverwriteNonDefaultsWithLatestAvroPayload"
 PARTIAL_UPDATE = _PAYLOADS + "PartialUpdateAvroPayload"
 _EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _DELETE_FIELD, _DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
-_UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"
+"""The merge property that states the text which stands for a value that the writer did not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ def _find_filling(config: TableConfig) -> Filling | None:
     if config.partial_update_mode is PartialUpdateMode.IGNORE_DEFAULTS:
         return Filling(ignores_defaults=True)
     if config.partial_update_mode is PartialUpdateMode.FILL_UNAVAILABLE:
-        marker = config.merge_properties.get(_UNAVAILABLE_VALUE)
+        marker = config.merge_properties.get(UNAVAILABLE_VALUE)
         return None if marker is None else Filling(marker=marker)
     return None
 

@@ -34,7 +34,13 @@ from bucketfmt.format.names.layout import (
     HISTORY_FOLDER_NAME,
 )
 from bucketfmt.format.table.properties import table_checksum
-from bucketfmt.format.table.table_config import METADATA_PARTITIONS, MergeMode, TableConfig
+from bucketfmt.format.table.table_config import (
+    MERGE_PROPERTY,
+    METADATA_PARTITIONS,
+    MergeMode,
+    PartialUpdateMode,
+    TableConfig,
+)
 from bucketfmt.index.model import Index, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
@@ -43,7 +49,7 @@ from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.log_writer import make_delete_block
-from bucketfmt.rows.merging.merge_rules import PARTIAL_UPDATE, find_merge_rules
+from bucketfmt.rows.merging.merge_rules import PARTIAL_UPDATE, UNAVAILABLE_VALUE, find_merge_rules
 from bucketfmt.write.properties.stated_codec import check_stated_codec
 
 __all__ = ["DEFAULT_INDEX", "name_of", "plan_properties"]
@@ -241,7 +247,14 @@ def _check_writers_take(properties: Mapping[str, str], schema: pa.Schema) -> Non
     partition_paths(nothing, config)
     if config.table_type == "MERGE_ON_READ":  # whose deletes have ordering values
         make_delete_block(keys, "", nothing, config.ordering_fields, config.table_version)
-    find_merge_rules(config).check_columns(schema, ())
+    rules = find_merge_rules(config)
+    rules.check_columns(schema, ())
+    if config.partial_update_mode is PartialUpdateMode.FILL_UNAVAILABLE and rules.filling is None:
+        raise ValueError(
+            "a table that fills unavailable values states which text stands for one, or nothing is "
+            f"filled: give the property {MERGE_PROPERTY}{UNAVAILABLE_VALUE}, such as "
+            "'__debezium_unavailable_value'"
+        )
 
 
 def _key_generator(

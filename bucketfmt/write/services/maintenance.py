@@ -148,7 +148,8 @@ class Maintenance:
             partitions = self._find_compaction(state)
             if partitions is None:
                 return None
-            return Compactor(self._snapshot, self._owner).preview(partitions=partitions or None)
+            found = Compactor(self._snapshot, self._owner).preview(partitions=partitions or None)
+            return found if found.pending is not None or found.file_groups else None
 
         def preview_clean() -> CleanResult | None:
             clean = self._find_clean(state)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from tests.check.planting import Patient, check_soon, found
 from tests.instants import shift_instant
+from tests.write.models import create_table, rows
 
 Copy = Callable[[str, str], Path]
 
@@ -154,3 +156,23 @@ def test_p002_rescale_that_was_rolled_back(patient: Patient) -> None:
     finding = only_finding(patient, "quick")
     assert (finding.id, finding.instants) == ("P002", (first,))
     assert newest.exists()
+
+
+def test_rules_of_an_archived_rescale_behind_an_active_restore(tmp_path: Path) -> None:
+    """The restore is the first active instant, and what came after it is archived."""
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(2))
+    table.upsert(rows(range(20), 1))
+    savepoint = table.savepoint()
+    table.upsert(rows(range(20), 2))
+    table.restore(savepoint)
+    table.delete_savepoint(savepoint)
+    rescaled = table.rescale("us,4")
+    assert rescaled is not None
+    for ts in range(3, 7):
+        table.upsert(rows(range(20), ts))
+    table.clean(retain=1, dry_run=False)
+    assert table.archive(min_commits=1, max_commits=1)
+    first = table.timeline.instants[0]
+    assert (first.action, first.requested_time < rescaled.instant) == ("restore", True)
+    assert not table.timeline.contains(rescaled.instant)
+    assert check_soon(Path(table.uri), "full").findings == ()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -34,6 +35,8 @@ LIST, MAP = pa.list_, pa.map_
         (pa.int32(), [1, 16777217], pa.float32(), [1.0, 16777216.0]),
         (pa.int64(), [2**53 + 1, -1], pa.float64(), [float(2**53), -1.0]),
         (pa.float32(), [1.1, None, 0.3], pa.float64(), [1.1, None, 0.3]),
+        (pa.int64(), [-(2**31), None, 2**31 - 1], pa.int32(), [-(2**31), None, 2**31 - 1]),
+        (pa.float64(), [1.1, None, -0.5], pa.float32(), [np.float32(1.1).item(), None, -0.5]),
         (pa.int32(), [1, None], pa.string(), ["1", None]),
         (pa.int64(), [-7, 2**62], pa.string(), ["-7", "4611686018427387904"]),
         (pa.float32(), [1.1, 1e10], pa.string(), ["1.1", "1.0E10"]),
@@ -186,8 +189,9 @@ def test_rename_counts_even_where_schemas_are_equal() -> None:
 @pytest.mark.parametrize(
     ("column", "target"),
     [
-        (pa.array([1], pa.int64()), pa.int32()),
-        (pa.array([1.0]), pa.float32()),
+        (pa.array([2**31], pa.int64()), pa.int32()),
+        (pa.array([1.10000002384185791015625]), pa.float32()),  # not what 1.1 became
+        (pa.array([1e300]), pa.float32()),
         (pa.array([1.0]), pa.int64()),
         (pa.array([True]), pa.string()),
         (pa.array(["1"]), pa.int32()),

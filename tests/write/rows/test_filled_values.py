@@ -286,3 +286,16 @@ def test_defaults_other_than_null_are_refused(tmp_path: Path) -> None:
 )
 def test_a_description_tells_what_is_filled(tmp_path: Path, kind: str, told: str) -> None:
     assert describe_table(create(tmp_path, kind, "COPY_ON_WRITE"))["merge mode"] == told
+
+
+def test_a_table_that_fills_unavailable_values_states_their_marker(tmp_path: Path) -> None:
+    """Without it Hudi fills nothing, and stores the marker over the value."""
+    with pytest.raises(ValueError, match=r"record\.merge\.property\..*unavailable\.value"):
+        bf.create(
+            tmp_path / "t",
+            schema=SCHEMA,
+            record_key="id",
+            ordering="ts",
+            properties={MODE: "FILL_UNAVAILABLE"},
+        )
+    assert not (tmp_path / "t").exists()
