@@ -142,10 +142,7 @@ class SliceColumns:
     @cached_property
     def filled(self) -> frozenset[str]:
         """The columns that `complete` fills in every row."""
-        config = self._basis.config
-        if config.drop_partition_columns and config.partition_path_holds_values:
-            return frozenset(config.partition_fields)
-        return frozenset()
+        return self._basis.config.path_columns
 
     def check_partial(self) -> None:
         """Raise UnsupportedError: log blocks of partial updates are not read in such a table."""

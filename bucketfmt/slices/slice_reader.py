@@ -312,7 +312,9 @@ class SliceReader:
     def _row_groups(self, reader: RowFile, row_filter: Filter | None) -> list[int]:
         groups = list(range(reader.num_row_groups))
         if row_filter is not None:
-            groups = reader.find_row_groups(row_filter, self._spec.table.with_meta)
+            told = self._columns.filled  # whatever the file says of these columns
+            stored = [field for field in self._spec.table.with_meta if field.name not in told]
+            groups = reader.find_row_groups(row_filter, pa.schema(stored))
         if self._spec.keys is not None and self._basis.config.populate_meta_fields:
             with_keys = set(reader.find_row_groups_of_keys(self._spec.keys))
             groups = [group for group in groups if group in with_keys]

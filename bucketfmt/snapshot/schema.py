@@ -126,9 +126,8 @@ def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
     They are in no file, and their values are texts in partition paths. Source:
     TableSchemaResolver.appendPartitionColumns.
     """
-    if not (config.drop_partition_columns and config.partition_path_holds_values):
-        return schema
-    dropped = [name for name in config.partition_fields if name not in schema.names]
+    fields = config.partition_fields if config.path_columns else ()
+    dropped = [name for name in fields if name not in schema.names]
     return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 

@@ -121,7 +121,8 @@ class Scan:
             ]
         wanted, metadata = kept, self._metadata
         if metadata is not None and row_filter is not None:
-            wanted = prune_slices(metadata, kept, row_filter, schema)
+            stored = pa.schema([f for f in schema if f.name not in config.path_columns])
+            wanted = prune_slices(metadata, kept, row_filter, stored)
         check_not_cleaned(snapshot, wanted)
         return ScanPlan(
             tuple(wanted),

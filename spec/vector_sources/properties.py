@@ -318,6 +318,8 @@ def _keys_and_fields() -> Iterator[Vector]:
     )
     timestamp = "org.apache.hudi.keygen.TimestampBasedKeyGenerator"
     slashes = "hoodie.datasource.write.slash.separated.date.partitioning"
+    extractor = "hoodie.table.partition_extractor_class"
+    hive, value = "org.apache.hudi.hive", "PartitionValueExtractor"
     holding = [
         ({record: "id", partition: "p"}, True),
         ({record: "id"}, True),
@@ -329,6 +331,8 @@ def _keys_and_fields() -> Iterator[Vector]:
         ({record: "id", partition: "p", key: "com.acme.Keys"}, False),
         ({record: "id", partition: "p", slashes: "true"}, False),
         ({record: "id", partition: "p", slashes: "false"}, True),
+        ({record: "id", partition: "p", extractor: f"{hive}.SlashEncodedDay{value}"}, False),
+        ({record: "id", partition: "p", extractor: f"{hive}.SinglePart{value}"}, True),
     ]
     yield Vector(
         "path-holds-values.cases",

@@ -101,6 +101,8 @@ _MODE_OF_STRATEGY = {
 }
 
 MERGE_PROPERTY = "hoodie.record.merge.property."
+_EXTRACTOR = "hoodie.table.partition_extractor_class"
+_SLASHED_DATES = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
 _DELETE_FIELD = "hoodie.payload.delete.field"
 _DELETE_MARKER = "hoodie.payload.delete.marker"
 _DEBEZIUM_DELETE = {_DELETE_FIELD: "_change_operation_type", _DELETE_MARKER: "d"}
@@ -263,6 +265,15 @@ class TableConfig:
             ),
             properties=dict(properties),
         )
+
+    @property
+    def path_columns(self) -> frozenset[str]:
+        """The columns that partition paths tell, whatever files have: they were dropped from files.
+
+        A base file that Hudi 1.2 wrote again for a delete has them, all null.
+        """
+        is_told = self.drop_partition_columns and self.partition_path_holds_values
+        return frozenset(self.partition_fields if is_told else ())
 
     def check_written_version(self) -> None:
         """Check that this release writes tables of this version.
@@ -464,6 +475,8 @@ def _partition_path_holds_values(
 ) -> bool:
     if _flag(properties, "hoodie.datasource.write.slash.separated.date.partitioning"):
         return False
+    if _table_version(properties) >= 9 and properties.get(_EXTRACTOR) == _SLASHED_DATES:
+        return False  # all that Hudi 1.2 records of that option (inferPartitionValueExtractorClass)
     if key_generator is KeyGenerator.CUSTOM:
         return all(field.lower().endswith(":simple") for field in partition_fields)
     return key_generator not in (KeyGenerator.TIMESTAMP, KeyGenerator.USER_PROVIDED)

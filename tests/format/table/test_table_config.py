@@ -44,6 +44,8 @@ PRECOMBINE = "hoodie.table.precombine.field"
 ORDERING = "hoodie.table.ordering.fields"
 KEYGEN_CLASS = "hoodie.table.keygenerator.class"
 KEYGEN_TYPE = "hoodie.table.keygenerator.type"
+EXTRACTOR = "hoodie.table.partition_extractor_class"
+HIVE, VALUE = "org.apache.hudi.hive", "PartitionValueExtractor"
 PARTITION = "hoodie.table.partition.fields"
 RECORD_KEY = "hoodie.table.recordkey.fields"
 
@@ -391,6 +393,11 @@ def test_key_generator_inferred_from_fields(key: str, partition: str, expected: 
             },
             False,
         ),
+        (
+            {KEYGEN_TYPE: "SIMPLE", PARTITION: "day", EXTRACTOR: f"{HIVE}.SlashEncodedDay{VALUE}"},
+            False,
+        ),
+        ({KEYGEN_TYPE: "SIMPLE", PARTITION: "day", EXTRACTOR: f"{HIVE}.SinglePart{VALUE}"}, True),
     ],
 )
 def test_whether_partition_paths_hold_values(changes: dict[str, str], expected: bool) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bucketfmt as bf
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.rows.filters import parse_filter
+from tests.check.planting import Patient
 from tests.index.test_assign import index_of
 from tests.rotation import examples
 
@@ -259,3 +264,34 @@ def test_row_groups_without_the_value_are_not_read(
     assert table.scan(filter=[("id", ">", "key-000326")]).count() == 3
     assert len(asked) == 12
     assert sum(asked) == 4  # one ends in that very key, which may have been cut short
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
+def test_a_dropped_column_that_files_have_as_nulls(
+    golden_copy: Callable[[str, str], Path], version: str
+) -> None:
+    """Hudi 1.2 writes it so where it writes a file again for a delete; the path tells the value."""
+    root = golden_copy(version, "dropped_column")
+    before = bf.open(root).scan().to_arrow().sort_by("id")
+    patient = Patient(root)
+
+    def stating_it(metadata: CommitMetadata) -> CommitMetadata:
+        schema = json.loads(metadata.extra_metadata["schema"] or "")
+        schema["fields"].append({"name": "region", "type": ["null", "string"], "default": None})
+        stated = {**metadata.extra_metadata, "schema": json.dumps(schema)}
+        return msgspec.structs.replace(metadata, extra_metadata=stated)
+
+    for instant in patient.instants:
+        patient.edit_commit(instant, stating_it)
+    for path in [p for p in root.rglob("*.parquet") if ".hoodie" not in p.parts]:
+        rows = pq.read_table(path, partitioning=None)
+        nulls = rows.append_column("region", pa.nulls(rows.num_rows, pa.string()))
+        pq.write_table(nulls, path, store_schema=False)
+        patient.record(path)
+    table = bf.open(root)
+    assert table.scan().to_arrow().sort_by("id").equals(before)
+    for region in ("us", "eu"):
+        wanted = [row for row in before.to_pylist() if row["region"] == region]
+        found = table.scan(filter=f"region = '{region}'").to_arrow().sort_by("id").to_pylist()
+        assert found == wanted != []
+    assert table.scan(filter="region is null").count() == 0
