@@ -27,13 +27,12 @@ from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
-from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.slices.slice_codec import decode_slice, encode_slice
 from bucketfmt.write.commit.receipts import Receipt, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
-from bucketfmt.write.properties.filter_rate import find_filter_rate
+from bucketfmt.write.properties.key_filters import new_key_footer
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
@@ -203,11 +202,10 @@ class RewriteTask(BaseFileTask):
         rows, name = settled.rows, self.name(file_id, write_token)
         if not rows.num_rows:
             return receipt
-        rate = find_filter_rate(self.basis.config)
         data = encode_base_file(
             rows if self.is_populated else rows.drop_columns([RECORD_KEY]),
             add_meta_fields(self.avro_schema),
-            None if rate is None else KeyFooter(rate=rate),
+            new_key_footer(self.basis.config),
             self.codec,
             constants=self.constants(path, name),
         )

@@ -142,7 +142,7 @@ class SliceColumns:
     @cached_property
     def filled(self) -> frozenset[str]:
         """The columns that `complete` fills in every row."""
-        return self._basis.config.path_columns
+        return frozenset(self._basis.config.path_columns)
 
     def check_partial(self) -> None:
         """Raise UnsupportedError: log blocks of partial updates are not read in such a table."""

@@ -30,6 +30,7 @@ from bucketfmt.slices.slice_parts import WHOLE, SlicePart
 from bucketfmt.snapshot.data_files.base_files import open_base_file
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.snapshot.schema import without_path_columns
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import beside
 
@@ -312,9 +313,8 @@ class SliceReader:
     def _row_groups(self, reader: RowFile, row_filter: Filter | None) -> list[int]:
         groups = list(range(reader.num_row_groups))
         if row_filter is not None:
-            told = self._columns.filled  # whatever the file says of these columns
-            stored = [field for field in self._spec.table.with_meta if field.name not in told]
-            groups = reader.find_row_groups(row_filter, pa.schema(stored))
+            stored = without_path_columns(self._spec.table.with_meta, self._basis.config)
+            groups = reader.find_row_groups(row_filter, stored)
         if self._spec.keys is not None and self._basis.config.populate_meta_fields:
             with_keys = set(reader.find_row_groups_of_keys(self._spec.keys))
             groups = [group for group in groups if group in with_keys]

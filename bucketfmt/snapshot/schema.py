@@ -28,6 +28,7 @@ __all__ = [
     "find_stated_text",
     "find_stating_commit",
     "without_meta",
+    "without_path_columns",
 ]
 
 
@@ -120,14 +121,20 @@ def find_stated_schema(
     return TableSchema(columns, internal, meta_columns, tuple(defaulted))
 
 
+def without_path_columns(schema: pa.Schema, config: TableConfig) -> pa.Schema:
+    """Return the columns whose values files tell: statistics of the others mean nothing."""
+    if not config.path_columns:
+        return schema
+    return pa.schema([field for field in schema if field.name not in config.path_columns])
+
+
 def _with_dropped(schema: pa.Schema, config: TableConfig) -> pa.Schema:
     """Return the schema with the partition columns that a copy-on-write commit does not state.
 
     They are in no file, and their values are texts in partition paths. Source:
     TableSchemaResolver.appendPartitionColumns.
     """
-    fields = config.partition_fields if config.path_columns else ()
-    dropped = [name for name in fields if name not in schema.names]
+    dropped = [name for name in config.path_columns if name not in schema.names]
     return pa.schema([*schema, *(pa.field(name, pa.string()) for name in dropped)])
 
 

@@ -35,7 +35,7 @@ from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.cleaned_moments import check_not_cleaned
 from bucketfmt.snapshot.data_files.files import FileSlice
-from bucketfmt.snapshot.schema import TableSchema
+from bucketfmt.snapshot.schema import TableSchema, without_path_columns
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import merge_streams, reader_count
@@ -121,7 +121,7 @@ class Scan:
             ]
         wanted, metadata = kept, self._metadata
         if metadata is not None and row_filter is not None:
-            stored = pa.schema([f for f in schema if f.name not in config.path_columns])
+            stored = without_path_columns(schema, config)
             wanted = prune_slices(metadata, kept, row_filter, stored)
         check_not_cleaned(snapshot, wanted)
         return ScanPlan(

@@ -101,6 +101,7 @@ _MODE_OF_STRATEGY = {
 }
 
 MERGE_PROPERTY = "hoodie.record.merge.property."
+"""How the properties of a table that are for the merging of records begin."""
 _EXTRACTOR = "hoodie.table.partition_extractor_class"
 _SLASHED_DATES = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
 _DELETE_FIELD = "hoodie.payload.delete.field"
@@ -267,13 +268,13 @@ class TableConfig:
         )
 
     @property
-    def path_columns(self) -> frozenset[str]:
+    def path_columns(self) -> tuple[str, ...]:
         """The columns that partition paths tell, whatever files have: they were dropped from files.
 
         A base file that Hudi 1.2 wrote again for a delete has them, all null.
         """
         is_told = self.drop_partition_columns and self.partition_path_holds_values
-        return frozenset(self.partition_fields if is_told else ())
+        return self.partition_fields if is_told else ()
 
     def check_written_version(self) -> None:
         """Check that this release writes tables of this version.

@@ -61,6 +61,7 @@ _ROW_GROUP_ROWS = 1 << 22
 _KEPT_BYTES = 32 << 20  # of rows encoded; what the pool keeps of fewer serves the next file
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
+_TWIN_ROWS = 4096  # fewer rows are encoded before a file is composed
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
 
 
@@ -234,13 +235,15 @@ class BaseFileWriter:
         if self._distinct is None and rows.num_rows >= _SAMPLE_ROWS:
             self._distinct = _distinct_columns(rows)
         whole = self._with_constants(rows)
-        twin = self._find_twin_of_keys(rows)
-        if twin is not None and self._writer is None and self._chunk_file is None:
-            self._chunk_file = ChunkFile(self._sink)
+        columns, twin = {}, None
         if self._chunk_file is not None:
             columns = {n: c for n, c in stored.items() if self._has_form_of(n, c)}
-            known = {*columns, twin}
-            others = whole.select([name for name in whole.column_names if name not in known])
+        if self._writer is None:
+            twin = _find_twin_of_keys(rows, columns)
+        if twin is not None and self._chunk_file is None:
+            self._chunk_file = ChunkFile(self._sink)
+        if self._chunk_file is not None:
+            others = whole.drop_columns([*columns, *([] if twin is None else [twin])])
             if others.num_columns:
                 sink = pa.BufferOutputStream()
                 with (
@@ -249,7 +252,7 @@ class BaseFileWriter:
                 ):
                     writer.write_table(others, row_group_size=others.num_rows)
                 columns |= columns_of(sink.getvalue())
-            if twin is not None and twin not in columns:
+            if twin is not None:
                 columns[twin] = columns[RECORD_KEY].named(twin)
             self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
         else:
@@ -260,20 +263,6 @@ class BaseFileWriter:
         self._encoded_bytes += rows.nbytes
         if self._encoded_bytes > _KEPT_BYTES:
             pa.default_memory_pool().release_unused()  # else what threads keep adds up
-
-    def _find_twin_of_keys(self, rows: pa.Table) -> str | None:
-        """Return the column that has the record keys as its values, if one is stored alike.
-
-        That is the field of a key of one field: its pages are those of the keys.
-        """
-        if rows.num_rows < _SAMPLE_ROWS or RECORD_KEY not in rows.column_names:
-            return None
-        key, keys = rows.schema.field(RECORD_KEY), rows.column(RECORD_KEY)
-        for field, column in zip(rows.schema, rows.columns, strict=True):
-            is_alike = (field.type, field.nullable) == (key.type, key.nullable)
-            if is_alike and field.name != RECORD_KEY and column.equals(keys):
-                return str(field.name)
-        return None
 
     def _has_form_of(self, name: str, column: StoredColumn) -> bool:
         return column.codecs == {self._codec} and column.elements == self._elements.get(name)
@@ -418,6 +407,23 @@ def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
 
     for field in schema:
         yield from below(field.name, field.type)
+
+
+def _find_twin_of_keys(rows: pa.Table, stored: Mapping[str, StoredColumn]) -> str | None:
+    """Return a column to encode that has the record keys as its values, in a form like theirs.
+
+    That is the field of a key of one field: its pages are those of the keys.
+    """
+    if rows.num_rows < _TWIN_ROWS or RECORD_KEY not in rows.column_names:
+        return None
+    key, keys = rows.schema.field(RECORD_KEY), rows.column(RECORD_KEY)
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if field.name == RECORD_KEY or field.name in stored:
+            continue
+        is_alike = (field.type, field.nullable) == (key.type, key.nullable)
+        if is_alike and column.equals(keys):
+            return str(field.name)
+    return None
 
 
 def _distinct_columns(rows: pa.Table) -> set[str]:

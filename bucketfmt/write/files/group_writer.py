@@ -32,7 +32,6 @@ from bucketfmt.rows.merging.log_entries import (
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.copying import find_codec_of
-from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
@@ -54,7 +53,7 @@ from bucketfmt.write.files.write_settings import (
     WriteSettings,
     WrittenFile,
 )
-from bucketfmt.write.properties.filter_rate import find_filter_rate
+from bucketfmt.write.properties.key_filters import new_key_footer
 from bucketfmt.write.properties.stated_codec import stated_codec
 
 __all__ = ["GroupWriter"]
@@ -188,15 +187,18 @@ class GroupWriter:
         if not given.num_rows:
             return None
         keys = given.column(RECORD_KEY)
-        rows, constants, footer = self._written(numbering, given), self._constants(plan), None
-        rate = find_filter_rate(self._config)
-        if rate is not None:
-            rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter(rate=rate)
+        rows, constants = self._written(numbering, given), self._constants(plan)
+        if self._config.populate_meta_fields:
+            rows = rows.drop_columns([COMMIT_TIME])
             constants[COMMIT_TIME] = settings.instant  # of every row of a new file
         else:
             rows = rows.drop_columns([RECORD_KEY])
         data = encode_base_file(
-            rows, settings.avro_schema, footer, self._new_codec(plan), constants=constants
+            rows,
+            settings.avro_schema,
+            new_key_footer(self._config),
+            self._new_codec(plan),
+            constants=constants,
         )
         stat = msgspec.structs.replace(
             self._put(plan, data),
@@ -235,7 +237,7 @@ class GroupWriter:
                 None if file_slice.log_files else replaced,
                 settings.avro_schema,
                 self._constants(plan),
-                filter_rate=find_filter_rate(self._config),
+                key_footer=new_key_footer(self._config),
                 codec=self._rewritten_codec(plan, replaced),
             )
         if not log.num_matched and not merged.num_inserts:

@@ -76,7 +76,7 @@ def encode_merged_base(
     avro_schema: str,
     constants: Mapping[str, str | None],
     *,
-    filter_rate: float | None,
+    key_footer: KeyFooter | None,
     codec: Codec,
 ) -> MergedBase:
     """Return the base file that `log` makes of the one before.
@@ -87,24 +87,23 @@ def encode_merged_base(
         replaced: That file, for the keys its footer tells; None if there was none.
         avro_schema: Of the file.
         constants: The columns that have one value in all of the file; rows come without them.
-        filter_rate: Of false positives of a new filter of keys; None if the footer is to tell no
-            keys.
+        key_footer: Takes the keys, where those of the file before are not gone on with; None if
+            the footer is to tell no keys.
         codec: Of the file.
 
     Raises:
         SchemaError: rows do not fit the schema.
     """
-    footer = known = None
-    if filter_rate is not None:
-        if replaced is not None and not log.has_deletes:
-            known = KeyFooter.resume(replaced, len(log.record_keys))
-        footer = known or KeyFooter(rate=filter_rate)
+    known = None
+    if key_footer is not None and replaced is not None and not log.has_deletes:
+        known = KeyFooter.resume(replaced, len(log.record_keys))
     sink = pa.BufferOutputStream()
     pieces = iter(pieces)
     first = list(islice(pieces, 1))
     copying = any(piece.stored for piece in first)
     pieces = chain(first, pieces)
     del first  # as below
+    footer = known or key_footer
     writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants, copying=copying)
     names = writer.schema.names
 

@@ -21,7 +21,7 @@ from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.merged_base import encode_merged_base
-from bucketfmt.write.properties.filter_rate import find_filter_rate
+from bucketfmt.write.properties.key_filters import new_key_footer
 
 __all__ = ["CompactionTask"]
 
@@ -96,7 +96,7 @@ class CompactionTask(BaseFileTask):
                 replaced,
                 add_meta_fields(self.avro_schema),
                 self.constants(path, marker.data_file_name),
-                filter_rate=find_filter_rate(self.basis.config),
+                key_footer=new_key_footer(self.basis.config),
                 codec=self.codec or find_codec_of(replaced) or self.new_codec,
             )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 from unittest import mock
 
@@ -203,9 +203,14 @@ def serving_metadata_soon() -> AbstractContextManager[object]:
     return mock.patch.object(metadata_services, "_DELTA_COMMITS", _METADATA_COMPACTED_AFTER)
 
 
-def copying() -> AbstractContextManager[object]:
-    """Have columns copied of files of any size: the tables here are small."""
-    return mock.patch("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0)
+@contextmanager
+def copying() -> Iterator[None]:
+    """Have columns copied of files of any size, and within them: the tables here are small."""
+    with (
+        mock.patch("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0),
+        mock.patch("bucketfmt.rows.parquet.base_file_writer._TWIN_ROWS", 0),
+    ):
+        yield
 
 
 _WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}

@@ -54,7 +54,7 @@ def rewritten(old: pa.Buffer, *runs: Run, **options: Any) -> MergedBase:
         BasePiece(*reader.read_stored(SCHEMA.names, n)) for n in range(len(reader.row_groups))
     )
     log = merge_log(list(runs), RULES, SCHEMA)
-    given: dict[str, Any] = {"filter_rate": 1e-9, "codec": "zstd", **options}
+    given: dict[str, Any] = {"key_footer": KeyFooter(), "codec": "zstd", **options}
     return encode_merged_base(log, pieces, reader, AVRO, {}, **given)
 
 
