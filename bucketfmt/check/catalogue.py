@@ -424,6 +424,18 @@ _KINDS = (
         "apache/hudi#14365",
     ),
     FindingKind(
+        "T011",
+        "Text that is not UTF-8",
+        "error",
+        "Hudi 1.x logged an update of some columns (MERGE INTO without an insert) of a key that "
+        "the table had not, and its compaction stored bytes of other columns that belong to no "
+        "row. `scan()` of the column raises CorruptError.",
+        "The columns, in how many rows each, and three of the keys.",
+        "`delete` the keys, and write the rows again that should be there.",
+        True,
+        "apache/hudi#19712",
+    ),
+    FindingKind(
         "M001",
         "Files that the metadata table has wrong",
         "error",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.rows.columns.broken_text import check_text
 from bucketfmt.rows.columns.conform import Renames, conform
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.filters import Filter
@@ -105,14 +106,14 @@ class SliceReader:
             part: Which part. The parts of a slice together have its rows, each once.
 
         Raises:
-            CorruptError: a file is missing, cut or damaged.
+            CorruptError: a file is missing, cut or damaged, or text in it is not UTF-8.
             UnsupportedError: the slice has log files and the table merges in a way not built.
         """
         try:
-            if self._logs_of(file_slice):
-                yield from self._read_merged(file_slice, batch_rows, part)
-            else:
-                yield from self._read_base_only(file_slice, batch_rows, part)
+            read = self._read_merged if self._logs_of(file_slice) else self._read_base_only
+            for rows in read(file_slice, batch_rows, part):
+                check_text(rows)
+                yield rows
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 

@@ -1,8 +1,8 @@
 """What is inside the files of a slice: footers, columns and log framing, and at depth full every
 page checksum and every key.
 
-I/O: opens the files of the slices readers see. T002; keys go to a `KeyTally`. What a reader would
-refuse is a finding here.
+I/O: opens the files of the slices readers see. T002, T011; keys go to a `KeyTally`. What a reader
+would refuse is a finding here.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bucketfmt.check.contents.origins import (
     find_displaced_rows,
 )
 from bucketfmt.check.contents.pages import check_pages
+from bucketfmt.check.contents.texts import TextTally
 from bucketfmt.check.examined import event_of_error
 from bucketfmt.check.files.committed_files import find_size_fault
 from bucketfmt.check.placement.keys import KeyTally
@@ -38,6 +39,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_types import AvroRecord
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
+from bucketfmt.rows.columns.broken_text import text_columns
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.merging.merge_rules import find_partial_refusal
@@ -87,6 +89,12 @@ class SliceExaminer:
         self._instants = {commit.requested_time for commit in self._state.commits if commit.files}
         limits = snapshot.state.limits
         self._parse_schema = lru_cache(maxsize=64)(partial(_parse_schema, limits=limits))
+
+    @property
+    def _may_break_text(self) -> bool:
+        """Whether compactions of Hudi may have stored text that is none."""
+        config = self._state.config
+        return config.table_type == "MERGE_ON_READ" and config.table_version >= 8
 
     @cached_property
     def _partial_refusal(self) -> str | None:
@@ -177,10 +185,14 @@ class SliceExaminer:
             for group in range(reader.num_row_groups):
                 # Types and codecs have no checksum: does the beginning of each column decode?
                 next(reader.iter_batches(None, [group], 1, use_threads=False), None)
-            columns = self._key_columns(reader.schema)
-            for batch in reader.iter_batches(columns, use_threads=False):
-                self._add_keys(pa.Table.from_batches([batch]), tally)
+            keys = self._key_columns(reader.schema)
+            texts = text_columns(reader.schema) if self._may_break_text else []
+            broken = TextTally()
+            for batch in reader.iter_batches([*dict.fromkeys([*keys, *texts])], use_threads=False):
+                rows = pa.Table.from_batches([batch])
+                broken.add(rows.select(texts), self._add_keys(rows, tally))
                 yield Counted("keys", batch.num_rows)
+            yield from broken.findings(file, tally.file_slice.partition_path)
 
     def _is_told(self, file: DataFile) -> bool:
         """Whether the listing told already that the commit of a file does not name it."""
@@ -319,16 +331,18 @@ class SliceExaminer:
         is_told = self._state.config.populate_meta_fields and PARTITION_PATH in stored.names
         return [*columns, PARTITION_PATH] if is_told else columns
 
-    def _add_keys(self, rows: pa.Table, tally: KeyTally) -> None:
+    def _add_keys(self, rows: pa.Table, tally: KeyTally) -> pa.ChunkedArray | None:
+        """Give the keys of rows to the tally, and return them; None in a table without keys."""
         config = self._state.config
         if config.populate_meta_fields:
             column = rows.column(RECORD_KEY)
         elif config.record_key_fields:
             column = record_keys(rows, config, are_stored=True)
         else:
-            return
+            return None
         for chunk in column.chunks:
             tally.add(chunk)
+        return column
 
 
 def _is_bytes(schema: pa.Schema, name: str) -> bool:
