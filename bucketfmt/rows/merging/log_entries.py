@@ -41,11 +41,13 @@ class RowRun:
         held: Where a log has partial updates, the columns that the blocks hold. The others are null
             here, and are those of older records. None: the blocks hold whole rows.
         is_partial: The block's IS_PARTIAL header: the block holds only the columns of an update.
+        are_keys_distinct: Whether no two rows are known to have one key. Saves finding out.
     """
 
     rows: pa.RecordBatch | pa.Table
     held: frozenset[str] | None = None
     is_partial: bool = False
+    are_keys_distinct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +278,8 @@ def _encode_keys(runs: Sequence[Run]) -> tuple[pa.Array, Indexes]:
     if keys.null_count:
         raise CorruptError("a log record has no record key")
     try:
+        if len(runs) == 1 and isinstance(runs[0], RowRun) and runs[0].are_keys_distinct:
+            return pa.concat_arrays(keys.chunks), np.arange(len(keys))
         encoded = keys.dictionary_encode()
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         raise LimitError(

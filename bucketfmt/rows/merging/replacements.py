@@ -17,6 +17,7 @@ from bucketfmt.rows.merging.ordering import Indexes
 __all__ = ["Replacements", "replace_values"]
 
 _HALVED_BYTES = 1 << 30  # an Arrow array of text has less than 2 GiB
+_FIRST_PLACES = 64
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,12 @@ class Replacements:
 
     def find_changed_columns(self, base: pa.Table) -> set[str]:
         """Return the columns in which any value differs; nested ones are not compared."""
-        if not len(self.places):
-            return set()
-        before = base.take(pa.array(self.places))
-        return {
-            name
-            for name in base.column_names
-            if name != RECORD_KEY and not _are_same(before.column(name), self.rows.column(name))
-        }
+        unchanged = [name for name in base.column_names if name != RECORD_KEY]
+        for count in (_FIRST_PLACES, len(self.places)):  # mostly the first ones tell
+            before = base.select(unchanged).take(pa.array(self.places[:count]))
+            now = self.rows.slice(0, count)
+            unchanged = [n for n in unchanged if _are_same(before.column(n), now.column(n))]
+        return set(base.column_names) - {RECORD_KEY, *unchanged}
 
     def apply(self, base: pa.Table, columns: Collection[str] | None = None) -> pa.Table:
         """Return the resulting rows; `columns`: the columns that change, if known."""

@@ -266,13 +266,18 @@ class BaseFileReader:
         page_index = pa.py_buffer(source.read_at(index_end - index_start, index_start))
         if pages.size < end - start or page_index.size < index_end - index_start:
             raise CorruptError("the file ends within its rows", offset=end)
+        stored = stored_columns(group, pages, page_index)
+        twins = self._find_twins_of_keys(stored, columns)
+        names = [name for name in columns if name not in twins]
         with translated_errors("parquet rows"):
             held = open_window(pages, start, source.size())
             file = open_parquet(held, self._limits, metadata=self.metadata, pre_buffer=False)
-            rows = file.read_row_group(row_group, list(columns), use_threads=False)
+            rows = file.read_row_group(row_group, names, use_threads=False)
         self._check_row_count(rows.num_rows, [row_group])
         rows = self._presented(rows).replace_schema_metadata()
-        return rows, stored_columns(group, pages, page_index)
+        for name in twins:
+            rows = rows.append_column(self.schema.field(name), rows.column(RECORD_KEY))
+        return rows, stored
 
     def iter_batches(
         self,
@@ -381,6 +386,16 @@ class BaseFileReader:
     @cached_property
     def _footer(self) -> ParquetFooter:
         return decode_footer(self._footer_bytes.thrift)
+
+    def _find_twins_of_keys(
+        self, stored: Mapping[str, StoredColumn], columns: Sequence[str]
+    ) -> list[str]:
+        """Return columns with the stored bytes of the record keys, which are not decoded twice."""
+        if RECORD_KEY not in columns:
+            return []
+        keys, kind = stored[RECORD_KEY], self.schema.field(RECORD_KEY).type
+        others = [n for n in columns if n != RECORD_KEY and self.schema.field(n).type == kind]
+        return [name for name in others if stored[name].has_values_of(keys)]
 
     def _presented(self, rows: _Rows) -> _Rows:
         """Return rows as `schema` has their columns.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.types import is_nested
+from pyarrow.types import is_dictionary, is_nested
 
 from bucketfmt.choices import Codec
 from bucketfmt.errors import SchemaError, UnsupportedError
@@ -154,7 +154,7 @@ class BaseFileWriter:
         self._sink, self._codec = sink, codec
         self._chunk_file = ChunkFile(sink) if copying else None
         self._writer: pq.ParquetWriter | None = None
-        self._distinct: set[str] | None = None  # until there are rows to choose by
+        self._distinct, self._judged = set(_DISTINCT), set[str]()
 
     def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
         """Write rows, with the columns of the schema in any order.
@@ -232,8 +232,6 @@ class BaseFileWriter:
 
     def _encode(self, rows: pa.Table, stored: Mapping[str, StoredColumn]) -> None:
         """Write a row group."""
-        if self._distinct is None and rows.num_rows >= _SAMPLE_ROWS:
-            self._distinct = _distinct_columns(rows)
         whole = self._with_constants(rows)
         columns, twin = {}, None
         if self._chunk_file is not None:
@@ -244,6 +242,7 @@ class BaseFileWriter:
             self._chunk_file = ChunkFile(self._sink)
         if self._chunk_file is not None:
             others = whole.drop_columns([*columns, *([] if twin is None else [twin])])
+            self._judge(others)
             if others.num_columns:
                 sink = pa.BufferOutputStream()
                 with (
@@ -254,15 +253,31 @@ class BaseFileWriter:
                 columns |= columns_of(sink.getvalue())
             if twin is not None:
                 columns[twin] = columns[RECORD_KEY].named(twin)
+                self._distinct.add(twin)
             self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
         else:
             if self._writer is None:
+                self._judge(whole)
                 self._writer = self._parquet_writer(self._sink, self._file_schema)
             with _schema_errors():
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
         self._encoded_bytes += rows.nbytes
         if self._encoded_bytes > _KEPT_BYTES:
             pa.default_memory_pool().release_unused()  # else what threads keep adds up
+
+    def _judge(self, rows: pa.Table) -> None:
+        """Find out by a sample in which columns, of those met first, values hardly repeat."""
+        if rows.num_rows < _SAMPLE_ROWS:
+            return
+        plain = [f.name for f in rows.schema if not (is_nested(f.type) or is_dictionary(f.type))]
+        names = [name for name in plain if name not in self._distinct | self._judged]
+        random = np.random.default_rng(0)  # the same rows every time
+        chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)
+        sample = rows.select(names).take(pa.array(chosen))
+        for name in names:
+            if pc.count_distinct(sample.column(name)).as_py() > _DISTINCT_SHARE * _SAMPLE_ROWS:
+                self._distinct.add(name)
+        self._judged.update(names)
 
     def _has_form_of(self, name: str, column: StoredColumn) -> bool:
         return column.codecs == {self._codec} and column.elements == self._elements.get(name)
@@ -288,12 +303,11 @@ class BaseFileWriter:
         """
         import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
 
-        distinct = self._distinct or _DISTINCT
         return pq.ParquetWriter(
             sink,
             schema,
             compression=self._codec,
-            use_dictionary=[path for path in _leaf_paths(schema) if path not in distinct],
+            use_dictionary=[path for path in _leaf_paths(schema) if path not in self._distinct],
             store_schema=False,
             write_page_checksum=True,
             write_page_index=True,
@@ -424,13 +438,3 @@ def _find_twin_of_keys(rows: pa.Table, stored: Mapping[str, StoredColumn]) -> st
         if is_alike and column.equals(keys):
             return str(field.name)
     return None
-
-
-def _distinct_columns(rows: pa.Table) -> set[str]:
-    """Return the columns whose values hardly repeat, by a sample of all rows."""
-    unknown = [f.name for f in rows.schema if f.name not in _DISTINCT and not is_nested(f.type)]
-    random = np.random.default_rng(0)  # the same rows every time
-    chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)
-    sample = rows.select(unknown).take(pa.array(chosen))
-    counts = {name: pc.count_distinct(sample.column(name)).as_py() for name in unknown}
-    return _DISTINCT | {n for n, count in counts.items() if count > _DISTINCT_SHARE * _SAMPLE_ROWS}

@@ -132,6 +132,18 @@ class StoredColumn:
         """How its pages are compressed; "?" for a codec that bucketfmt does not write."""
         return {CODECS.get(chunk.fields[_CODEC], "?") for chunk in self._chunks}
 
+    def has_values_of(self, other: StoredColumn) -> bool:
+        """Whether the column is stored with the same bytes as another, which tell the same values.
+
+        False for columns with children, which are not looked at.
+        """
+        if len(self.elements) != 1 or len(other.elements) != 1:
+            return False
+        own, its = (column.named("") for column in (self, other))
+        pages, others = own._chunks[0].pages, its._chunks[0].pages
+        is_alike = own.elements == its.elements and own.codecs == its.codecs
+        return is_alike and bool(pages.equals(others))
+
     def named(self, name: str) -> StoredColumn:
         """Return a column without children under another name."""
         (element,), (chunk,) = self.elements, self._chunks

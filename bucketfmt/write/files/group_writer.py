@@ -221,7 +221,8 @@ class GroupWriter:
         if isinstance(given, Deletes):
             deletes = given
         else:
-            runs.append(RowRun(self._written(numbering, given)))
+            rows = self._written(numbering, given)
+            runs.append(RowRun(rows, are_keys_distinct=settings.combine))
         if deletes is not None:
             runs.append(DeleteRun(self._logs.delete_block(plan, deletes)))
         log = merge_log(runs, settings.rules, self._working_schema, self._state.limits)

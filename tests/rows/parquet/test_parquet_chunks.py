@@ -222,6 +222,19 @@ def test_a_row_group_is_read_with_what_is_stored() -> None:
     assert again == written([(rows, {}) for rows in groups], SCHEMA)
 
 
+@pytest.mark.parametrize(("rows", "is_alike"), [(TWINS, True), (CHANGED, False)])
+def test_a_field_with_the_pages_of_the_keys_is_not_decoded_twice(
+    rows: pa.Table, is_alike: bool
+) -> None:
+    reader = BaseFileReader(encode_base_file(rows, avro_schema_json(rows.schema, "r", "")))
+    read, stored = reader.read_stored(["n", "id", "_hoodie_record_key", "other"], 0)
+    assert read.select(rows.column_names) == rows
+    keys, ids = (read[name].chunk(0).buffers()[2] for name in ("_hoodie_record_key", "id"))
+    assert (keys.address == ids.address) is is_alike
+    assert set(stored) == set(rows.column_names)
+    assert reader.read_stored(["id"], 0)[0] == rows.select(["id"])
+
+
 def test_what_is_written_is_not_held() -> None:
     class Nowhere(io.RawIOBase):
         def write(self, data: Any) -> int:
