@@ -137,7 +137,8 @@ class SliceColumns:
             names.append(RECORD_KEY)
         if RECORD_KEY in names and not self._basis.config.populate_meta_fields:
             names += self._basis.config.record_key_fields
-        return pa.schema([table.field(name) for name in dict.fromkeys(names)])
+        own = {field.name: field for field in spec.output}
+        return pa.schema([own.get(name) or table.field(name) for name in dict.fromkeys(names)])
 
     @cached_property
     def filled(self) -> frozenset[str]:

@@ -142,7 +142,7 @@ class KeySettling:
             if doubled.keys:
                 return SettledRows(rows, doubled=doubled)
         if COMMIT_TIME in rows.column_names:
-            order = pc.sort_indices(rows.column(COMMIT_TIME))  # stable
+            order = pc.sort_indices(rows.column(COMMIT_TIME).cast(pa.string()))  # stable
             rows = rows.take(order)
         standing = find_standing_rows(rows, rows.column(RECORD_KEY), find_merge_rules(self.config))
         return self._settled(rows.take(pa.array(standing)), rows.num_rows - len(standing))

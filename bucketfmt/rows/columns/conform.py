@@ -77,6 +77,8 @@ def _conform(array: pa.Array, target: pa.DataType, path: str, renames: Renames |
         return array
     if pa.types.is_dictionary(source):
         return _conform(array.dictionary_decode(), target, path, renames)
+    if pa.types.is_dictionary(target):
+        return _conform(array, target.value_type, path, renames).dictionary_encode()
     if pa.types.is_null(source):
         return pa.nulls(len(array), target)
     if pa.types.is_large_list(source) or pa.types.is_fixed_size_list(source):

@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 
+_MOMENTS = pa.dictionary(pa.int32(), pa.string())
 _FEW_ROWS = 32  # Python numbers so few sooner than pyarrow
 _NUMBERED_ROWS = 1 << 24  # of less than 50 bytes: an array of text holds two gigabytes
 
@@ -75,9 +76,9 @@ def add_meta_columns(
             `<instant>_<task_partition_id>_<row>`, which is distinct within an instant.
     """
     written = add_written_columns(rows, record_keys, instant, task_partition_id, first_row)
-    places = (_constant(partition_path, rows.num_rows), _constant(file_name, rows.num_rows))
-    before, data = written.columns[:3], written.columns[3:]
-    return pa.Table.from_arrays([*before, *places, *data], schema=meta_schema(rows.schema))
+    of_rows, data = written.columns[1:3], written.columns[3:]
+    time, *places = (_constant(t, rows.num_rows) for t in (instant, partition_path, file_name))
+    return pa.Table.from_arrays([time, *of_rows, *places, *data], schema=meta_schema(rows.schema))
 
 
 def add_written_columns(
@@ -89,8 +90,9 @@ def add_written_columns(
 ) -> pa.Table:
     """Return the columns of `merge_schema` of such rows. Arguments as of `add_meta_columns`."""
     size = rows.num_rows
+    time = pa.DictionaryArray.from_arrays(np.zeros(size, np.int32), [instant])
     sequence = _numbered(f"{instant}_{task_partition_id}_", first_row, size)
-    columns = [_constant(instant, size), sequence, record_keys.cast(pa.string()), *rows.columns]
+    columns = [time, sequence, record_keys.cast(pa.string()), *rows.columns]
     return pa.Table.from_arrays(columns, schema=merge_schema(rows.schema, is_populated=True))
 
 
@@ -103,10 +105,13 @@ def add_null_meta_columns(rows: pa.Table) -> pa.Table:
 def merge_schema(data: pa.Schema, *, is_populated: bool) -> pa.Schema:
     """Return the columns in which rows of a base file are merged.
 
-    Of Hudi's columns these are the ones that differ between rows; with virtual keys, the key.
+    Of Hudi's columns these are the ones that differ between rows; with virtual keys, the key. The
+    commit time is a dictionary, because a file has few.
     """
-    names = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY) if is_populated else (RECORD_KEY,)
-    return pa.schema([*(pa.field(name, pa.string()) for name in names), *data])
+    own = [pa.field(RECORD_KEY, pa.string())]
+    if is_populated:
+        own = [pa.field(COMMIT_TIME, _MOMENTS), pa.field(COMMIT_SEQNO, pa.string()), *own]
+    return pa.schema([*own, *data])
 
 
 def file_constants(

@@ -6,7 +6,7 @@ HoodieAvroWriteSupport (footer).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +19,7 @@ from bucketfmt.format.keys.bloom import BloomFilter, decode_bloom_filter
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.conform import conform
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.parquet.file_window import open_window
 from bucketfmt.rows.parquet.footer_bytes import (
@@ -271,10 +271,16 @@ class BaseFileReader:
         names = [name for name in columns if name not in twins]
         with translated_errors("parquet rows"):
             held = open_window(pages, start, source.size())
-            file = open_parquet(held, self._limits, metadata=self.metadata, pre_buffer=False)
+            file = open_parquet(
+                held,
+                self._limits,
+                metadata=self.metadata,
+                pre_buffer=False,
+                read_dictionary=[n for n in names if n == COMMIT_TIME],
+            )
             rows = file.read_row_group(row_group, names, use_threads=False)
         self._check_row_count(rows.num_rows, [row_group])
-        rows = self._presented(rows).replace_schema_metadata()
+        rows = self._presented(rows, as_stored=(COMMIT_TIME,)).replace_schema_metadata()
         for name in twins:
             rows = rows.append_column(self.schema.field(name), rows.column(RECORD_KEY))
         return rows, stored
@@ -397,13 +403,14 @@ class BaseFileReader:
         others = [n for n in columns if n != RECORD_KEY and self.schema.field(n).type == kind]
         return [name for name in others if stored[name].has_values_of(keys)]
 
-    def _presented(self, rows: _Rows) -> _Rows:
-        """Return rows as `schema` has their columns.
+    def _presented(self, rows: _Rows, as_stored: Collection[str] = ()) -> _Rows:
+        """Return rows as `schema` has their columns, but for those to leave as they are stored.
 
         Columns that were stored as dictionaries become plain, and may take far more memory.
         """
+        target = [f if f.name in as_stored else self.schema.field(f.name) for f in rows.schema]
         with translated_errors("parquet rows"):
-            return conform(rows, pa.schema([self.schema.field(n) for n in rows.schema.names]))
+            return conform(rows, pa.schema(target))
 
     def _check_row_count(self, row_count: int, row_groups: Iterable[int]) -> None:
         """Check that the row groups returned as many rows as the footer states.

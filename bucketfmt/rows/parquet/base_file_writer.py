@@ -59,6 +59,8 @@ megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
 _KEPT_BYTES = 32 << 20  # of rows encoded; what the pool keeps of fewer serves the next file
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
+_KEPT_TEXTS = 256  # in a dictionary
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
 _TWIN_ROWS = 4096  # fewer rows are encoded before a file is composed
@@ -227,7 +229,10 @@ class BaseFileWriter:
 
     def _flush(self) -> None:
         if self._pending:
-            self._encode(pa.concat_tables(self._pending), {})
+            pieces = self._pending
+            if any(not piece.schema.equals(pieces[0].schema) for piece in pieces):
+                pieces = [piece.cast(self.schema) for piece in pieces]
+            self._encode(pa.concat_tables(pieces).unify_dictionaries(), {})
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
 
     def _encode(self, rows: pa.Table, stored: Mapping[str, StoredColumn]) -> None:
@@ -258,8 +263,9 @@ class BaseFileWriter:
         else:
             if self._writer is None:
                 self._judge(whole)
-                self._writer = self._parquet_writer(self._sink, self._file_schema)
+                self._writer = self._parquet_writer(self._sink, whole.schema)
             with _schema_errors():
+                whole = whole.cast(self._writer.schema)
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
         self._encoded_bytes += rows.nbytes
         if self._encoded_bytes > _KEPT_BYTES:
@@ -320,9 +326,14 @@ class BaseFileWriter:
             zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
             column = pa.DictionaryArray.from_arrays(zeros, value.drop_null())
             rows = rows.add_column(index, self._file_schema.field(index), column)
-        if rows.schema.equals(self._file_schema, check_metadata=True):
+        kinds = [
+            _TEXTS if c.type == _TEXTS else f.type
+            for c, f in zip(rows.columns, self._file_schema, strict=True)
+        ]
+        schema = pa.schema(map(pa.Field.with_type, self._file_schema, kinds))
+        if rows.schema.equals(schema, check_metadata=True):
             return rows
-        return pa.Table.from_arrays(rows.columns, schema=self._file_schema)
+        return pa.Table.from_arrays(rows.columns, schema=schema)
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         odd = sorted(set(rows.schema.names) ^ set(self.schema.names))
@@ -334,7 +345,8 @@ class BaseFileWriter:
                 name = self.schema.field(index).name
                 raise SchemaError(f"column {name}: null, but the schema allows no null")
         with _schema_errors():
-            rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
+            target = pa.schema(map(_kept_encoded, rows.columns, self.schema))
+            rows = rows if rows.schema.equals(target) else rows.cast(target)
         for index in self._hiding:
             field, column = self.schema.field(index), rows.column(index)
             chunks = [fill_hidden_nulls(chunk, field.name) for chunk in column.chunks]
@@ -377,7 +389,18 @@ def _schema_errors() -> Iterator[None]:
 
 
 def _encoded(field: pa.Field) -> pa.Field:
-    return field.with_type(pa.dictionary(pa.int32(), pa.string()))
+    return field.with_type(_TEXTS)
+
+
+def _kept_encoded(column: pa.ChunkedArray, field: pa.Field) -> pa.Field:
+    """Return the field of the file's schema for a column, whose dictionary may stay as it is.
+
+    A long one does not: it may be of values that are not there any more.
+    """
+    if column.type != _TEXTS or field.type != pa.string():
+        return field
+    is_kept = all(len(chunk.dictionary) <= _KEPT_TEXTS for chunk in column.chunks)
+    return field.with_type(_TEXTS) if is_kept else field
 
 
 def _check_storable(schema: AvroSchema, path: str) -> None:

@@ -125,6 +125,39 @@ def test_columns_go_by_name_and_are_cast_where_nothing_is_lost() -> None:
     assert read_back(data) == expected
 
 
+def test_dictionaries_stay_while_they_are_short() -> None:
+    schema = avro_schema_json(pa.schema([("s", pa.string())]), "r", "")
+    numbers = pa.array([1, 0, None, 1], pa.int32())
+    for texts in (["old", "a"], [f"old {n}" for n in range(300)]):
+        column = pa.DictionaryArray.from_arrays(numbers, texts)
+        data = encode_base_file(pa.table({"s": column}), schema)
+        assert read_back(data).column("s").to_pylist() == column.to_pylist()
+        stored = pq.ParquetFile(data, read_dictionary=["s"]).read().column("s")
+        assert len(stored.chunk(0).dictionary) == 2
+
+
+def test_pieces_with_and_without_dictionaries_are_one_row_group() -> None:
+    schema = avro_schema_json(pa.schema([("s", pa.string())]), "r", "")
+    columns = [
+        pa.array(["a", "b"]).dictionary_encode(),
+        pa.array(["b", "c"]).dictionary_encode(),
+        pa.array(["d", None]),
+        pa.array([f"t{n}" for n in range(300)]).dictionary_encode(),
+    ]
+    expected = [text for column in columns for text in column.to_pylist()]
+    for chosen in (columns, columns[:2]):
+        sink = io.BytesIO()
+        writer = BaseFileWriter(sink, schema)
+        for column in chosen:
+            writer.write(pa.table({"s": column}))
+        writer.close()
+        reader = BaseFileReader(pa.py_buffer(sink.getvalue()))
+        found = reader.read().column("s").to_pylist()
+        assert found == expected[: len(found)]
+        assert len(found) == sum(map(len, chosen))
+        assert reader.num_row_groups == 1
+
+
 def test_rows_come_in_pieces_and_row_groups_have_their_size() -> None:
     sink = io.BytesIO()
     writer = BaseFileWriter(sink, KEYED, KeyFooter(), row_group_bytes=600)
