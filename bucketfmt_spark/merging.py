@@ -6,7 +6,7 @@ keys; Spark evaluates conditions and values; and the same task writes its bucket
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -112,6 +112,9 @@ def merge(
     one exchange. Where the table has ordering fields, an update whose ordering value is lower than
     the stored one is no change, as in `write`.
 
+    Values are stored as equal values of the table's types, or the merge fails, as in `write`: an
+    expression that is to round or to cut is cast.
+
     Args:
         df: The source, with the key and partition fields of the table. At most one row has a key.
             The rows of a task are in memory, with the stored rows of their keys.
@@ -121,12 +124,13 @@ def merge(
         storage_options: As in `bucketfmt.open`.
         index: As in `bucketfmt.open`.
         writer: As in `bucketfmt.open`.
-        options: See `bucketfmt.WriteArguments`.
+        options: See `bucketfmt.WriteArguments`; neither `evolve` nor `missing`.
 
     Raises:
-        ValueError: there is no clause; two rows of the source have one key; or a clause sets a key
-            or partition field, or a column that the table lacks.
-        SchemaError: the source lacks a key or partition field.
+        ValueError: there is no clause; two rows of the source have one key; a clause sets a key
+            or partition field, or a column that the table lacks; or an option is none of `merge`.
+        SchemaError: the source lacks a key or partition field, or a value has no equal value in the
+            type of its column.
         UnsupportedError: a `Delete` for a table without the column `_hoodie_is_deleted`, or the
             buckets of the table do not follow from keys.
         ExecutorError: executors have no bucketfmt, or another release.
@@ -136,6 +140,7 @@ def merge(
     df = named_as(df, table.schema.names)
     df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     resolver = Resolver.of(df.sparkSession, table.schema)
+    _check_clauses(clauses, options)
     clauses = tuple(_resolved(clause, resolver) for clause in clauses)
     _check(df, table, clauses)
     key = options.get("idempotency_key")
@@ -167,9 +172,21 @@ def _resolved(clause: Clause, resolver: Resolver) -> Clause:
     return clause
 
 
-def _check(df: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> None:
+def _check_clauses(clauses: Sequence[Clause], options: Collection[str]) -> None:
     if not clauses:
         raise ValueError("merge takes clauses: Update(), Delete() or Insert()")
+    for clause in clauses:
+        if not isinstance(clause, (Update, Delete, Insert)):
+            raise TypeError(f"a clause is an Update(), Delete() or Insert(), not {clause!r}")
+    for option in ("evolve", "missing"):
+        if option in options:
+            raise ValueError(
+                f"merge takes no {option}: the rows have the columns of the table; add columns by "
+                "a write with evolve=True before"
+            )
+
+
+def _check(df: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> None:
     own = key_fields(table)
     lacking = [name for name in own if name not in df.columns]
     if lacking:
@@ -297,17 +314,49 @@ def _merged(rows: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> Data
     picked = rows.withColumn(_CLAUSE, chosen).where(sf.col(_CLAUSE).isNotNull())
     kinds = spark_schema(arrow_for_spark(table.schema))
     source: Any = rows.schema[_SOURCE].dataType
-    columns, keys = [], key_fields(table)
+    keys = key_fields(table)
+    values = {
+        field.name: [sf.col(f"{_SOURCE}.`{field.name}`")]
+        if field.name in keys
+        else [_value(clause, field.name, source.names) for clause in clauses]
+        for field in kinds
+    }
+    every = [value for own in values.values() for value in own]
+    given = iter(picked.select(*[v.alias(str(n)) for n, v in enumerate(every)]).schema)
+    columns = []
     for field in kinds:
-        value = sf.lit(None).cast(field.dataType)
-        for number, clause in enumerate(clauses):
-            if field.name in keys:
-                value = sf.col(f"{_SOURCE}.`{field.name}`").cast(field.dataType)
-                break
-            own = _value(clause, field.name, source.names).cast(field.dataType)
-            value = sf.when(sf.col(_CLAUSE) == number, own).otherwise(value)
-        columns.append(value.alias(field.name))
+        exact = [_exactly(value, next(given).dataType, field) for value in values[field.name]]
+        if field.name in keys:
+            (chosen_value,) = exact
+        else:
+            chosen_value = sf.lit(None).cast(field.dataType)
+            for number, value in enumerate(exact):
+                chosen_value = sf.when(sf.col(_CLAUSE) == number, value).otherwise(chosen_value)
+        columns.append(chosen_value.alias(field.name))
     return picked.select(*columns)
+
+
+def _exactly(value: Column, kind: st.DataType, field: st.StructField) -> Column:
+    """Return a value in the type of a column; what changes by that fails.
+
+    A cast of Spark rounds, cuts, or makes null or another number of what does not fit, by settings.
+    """
+    wanted = field.dataType
+    cast = value.cast(wanted)
+    if isinstance(kind, st.NullType) or _alike(kind, wanted):
+        return cast
+    refusal = (
+        f"column {field.name} is {wanted.simpleString()} in the table, and a value of type "
+        f"{kind.simpleString()} is not equal to any of that type; cast or round it"
+    )
+    return sf.when(cast.cast(kind).eqNullSafe(value), cast).otherwise(sf.raise_error(refusal))
+
+
+def _alike(kind: st.DataType, other: st.DataType) -> bool:
+    """Whether types differ in nothing but what may be null."""
+    fields = (st.StructType([st.StructField("", own)]) for own in (kind, other))
+    one, two = (arrow_of(own) for own in fields)
+    return bool(one.equals(two))
 
 
 def _holds(clause: Clause, matched: Column) -> Column:

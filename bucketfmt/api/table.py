@@ -18,7 +18,6 @@ from bucketfmt.report.contents import load_contents
 from bucketfmt.report.table_report import TableReport
 from bucketfmt.table.table import Moment
 from bucketfmt.write.undo.plan_rollback import RollbackResult
-from bucketfmt.write.undo.plan_savepoint import find_completed_write
 from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.savepoints import (
@@ -49,18 +48,20 @@ class Table(ResizableTable):
         """Take back one write: a failed write, or the newest completed write.
 
         A failed write needs no call: the next write takes it back. This call or the next write also
-        completes a rollback that a crash interrupted.
+        completes a rollback that a crash or a failure of the store interrupted: without an instant
+        the call does that alone, and takes back nothing more.
 
         A compaction is a write too: where the services compacted the table after a write of rows,
         the first call takes the compaction back, and a second one the rows.
 
         Args:
             instant: The write's requested time, as `inspect.commits()` returns it; by default that
-                of the newest completed write.
+                of a rollback that was begun, or else of the newest completed write.
             dry_run: Write nothing, and return what would be done.
 
         Raises:
             ValueError: the active timeline has no such write.
+            CommitUnknownError: the store failed after the rollback was begun.
             ConflictError: the write has a savepoint; the write is not the newest; a compaction or a
                 clean came after the write; all earlier writes are archived, so that the write marks
                 the end of the archive; a writer is at work; or a restore is not finished.
@@ -68,12 +69,13 @@ class Table(ResizableTable):
                 tables.
             LockTimeoutError: the table lock could not be acquired.
         """
+        planner = self._transactions.rollback_planner(self.config)
         if instant is None:
-            instant = find_completed_write(self.config, self.timeline, None)
+            instant = planner.find_next_target(self.timeline)
         check_text("instant", instant)
         check_bool("dry_run", dry_run)
         if dry_run:
-            return self._transactions.rollback_planner(self.config).preview(instant)
+            return planner.preview(instant)
         with self._transactions.exclusive() as rollbacks:
             return rollbacks.roll_back(instant)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +13,9 @@ import typer
 import bucketfmt
 
 __all__ = ["IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
-__all__ += ["open_table", "parse_index", "parse_pair", "parse_storage_options"]
+__all__ += ["check_local", "open_table", "parse_index", "parse_pair", "parse_storage_options"]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 class Output(str, Enum):
@@ -63,6 +67,19 @@ def open_table(
         storage_options=parse_storage_options(storage_option) or None,
         index=parse_index(index) if index else None,
     )
+
+
+def check_local(file: Path) -> None:
+    """Refuse the URL of a file that is not a table's. `Path` has made one slash of two.
+
+    Raises:
+        typer.BadParameter: it is one.
+    """
+    if _URL.match(str(file)) and not file.parent.exists():
+        raise typer.BadParameter(
+            f"{file} is a URL: rows and reports are read from and written to local files, and "
+            "tables alone may be elsewhere; copy the file"
+        )
 
 
 def parse_pair(option: str, text: str) -> tuple[str, str]:

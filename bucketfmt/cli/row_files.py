@@ -21,6 +21,7 @@ import pyarrow.json
 import typer
 
 import bucketfmt
+from bucketfmt.cli.options import check_local
 from bucketfmt.cli.text_values import csv_type, from_csv, from_json, is_written_as_text
 from bucketfmt.write.rows.incoming import written_columns
 
@@ -113,6 +114,7 @@ def _find_different(given: pa.Schema, wanted: pa.Schema) -> str | None:
 def _open(
     file: Path, file_format: FileFormat, schema: pa.Schema | None, alike: bool
 ) -> pa.RecordBatchReader:
+    check_local(file)
     is_stdin = str(file) == "-"
     if is_stdin and sys.stdin is None:
         raise typer.BadParameter("standard input is closed; give a file")

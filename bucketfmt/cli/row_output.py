@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import typer
 
+from bucketfmt.cli.options import check_local
 from bucketfmt.cli.render import json_rows, json_text, on_terminal, print_rows, print_table
 from bucketfmt.errors import BucketfmtError
 
@@ -100,6 +101,7 @@ def completed_file(out: Path) -> Iterator[BinaryIO]:
 
     An existing `out` that is not a regular file (a pipe, a device) is written to directly.
     """
+    check_local(out)
     if out.exists() and not out.is_file():
         with out.open("wb") as sink:
             yield sink

@@ -348,6 +348,9 @@ _PACKAGES = {
     **dict.fromkeys(("gs", "gcs"), "bucketfmt[gcs]"),
     **dict.fromkeys(("abfs", "abfss", "az"), "bucketfmt[azure]"),
 }
+_OPTION_ERRORS = frozenset(  # of botocore, beside those that Python raises
+    {"NoCredentialsError", "ParamValidationError", "PartialCredentialsError", "ProfileNotFound"}
+)
 _HDFS = ("webhdfs", "hdfs", "arrow_hdfs")
 _HDFS_IS_READ = (
     "tables on HDFS are read only: fsspec creates a file there before the file has its content, "
@@ -369,8 +372,12 @@ def _missing_package(protocol: str, error: ImportError) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of a message; libhdfs adds a line for each path that was tried."""
-    return str(error).partition("\n")[0]
+    """Return the first line of a message; libhdfs adds a line for each path that was tried.
+
+    With the next one where the first ends with a colon, as of botocore.
+    """
+    first, _, others = str(error).partition("\n")
+    return f"{first} {others.partition(chr(10))[0]}" if first.endswith(":") else first
 
 
 def _storage_error(error: Exception, path: str) -> StorageError:
@@ -379,8 +386,9 @@ def _storage_error(error: Exception, path: str) -> StorageError:
         return NotFoundError("no such file", path=path)
     if isinstance(error, PermissionError):
         return StorageError(f"{error}; check the credentials and what they may do", path=path)
-    return StorageError(
-        f"{type(error).__name__}: {_first_line(error)}; check that the store can be reached, then "
-        "retry",
-        path=path,
-    )
+    is_of_options = isinstance(error, (TypeError, ValueError, AttributeError))
+    if is_of_options or type(error).__name__ in _OPTION_ERRORS:
+        advice = "check the URL, storage_options and the credentials"
+    else:
+        advice = "check that the store can be reached, then retry"
+    return StorageError(f"{type(error).__name__}: {_first_line(error)}; {advice}", path=path)

@@ -6,6 +6,7 @@ S3 an empty listing is an answer.
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import errno
 import inspect
@@ -21,6 +22,7 @@ from bucketfmt.storage.store import FileInfo
 __all__ = ["S3Store"]
 
 _CONNECTIONS = 128  # two requests of each thread, see `streams`
+_PAUSE_S = 0.2  # after each body that was cut, once more
 _DELETED_AT_ONCE = 1_000  # S3's limit
 
 
@@ -37,7 +39,7 @@ class S3Store(ObjectStore):
         """
         settings = {
             "max_pool_connections": _CONNECTIONS,
-            **storage_options.get("config_kwargs", {}),
+            **(storage_options.get("config_kwargs") or {}),
         }
         super().__init__(url, {**storage_options, "config_kwargs": settings}, limits)
 
@@ -139,13 +141,14 @@ class S3Store(ObjectStore):
             limit_bytes: Read no body that is longer.
             length: Read no body of another length, and return no bytes instead.
         """
-        from s3fs.core import _error_wrapper  # noqa: PLC0415  (an optional dependency)
+        from s3fs.core import S3_RETRYABLE_ERRORS  # noqa: PLC0415  (an optional dependency)
 
         bucket, key, _ = self._fs.split_path(full)
         asked = {} if byte_range is None else {"Range": byte_range}
-
-        async def get() -> ObjectBytes:
-            try:
+        tries = 0
+        while True:
+            tries += 1
+            try:  # requests that fail are sent again by s3fs, and by botocore
                 answer = await self._fs._call_s3("get_object", Bucket=bucket, Key=key, **asked)
             except OSError as error:
                 if byte_range is None or not _is_unsatisfiable(error):
@@ -154,21 +157,24 @@ class S3Store(ObjectStore):
             size = int(answer["ContentLength"])
             whole = answer.get("ContentRange", "").rpartition("/")[2]
             found = ObjectBytes(b"", int(whole or size), str(answer["ETag"]))
-            async with answer["Body"] as body:
-                if (limit_bytes is not None and size > limit_bytes) or length not in (None, size):
-                    return found
-                data = await _read_body(body, size)
-            return found._replace(data=data)
-
-        found: ObjectBytes = await _error_wrapper(get, retries=self._fs.retries)
-        return found
+            try:
+                async with answer["Body"] as body:
+                    if limit_bytes is not None and size > limit_bytes:
+                        return found
+                    if length not in (None, size):
+                        return found
+                    return found._replace(data=await _read_body(body, size))
+            except S3_RETRYABLE_ERRORS:
+                if tries >= self._fs.retries:
+                    raise
+            await asyncio.sleep(_PAUSE_S * tries)
 
 
 async def _read_body(body: Any, size: int) -> bytes:
     """Return the body of an answer, whole and with the right checksum.
 
     Raises:
-        IncompleteRead: it is cut or damaged; s3fs asks again.
+        IncompleteRead: it is cut or damaged.
     """
     from botocore.exceptions import FlexibleChecksumError  # noqa: PLC0415  (optional, as s3fs)
     from urllib3.exceptions import IncompleteRead  # noqa: PLC0415

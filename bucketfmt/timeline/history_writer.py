@@ -58,6 +58,7 @@ from bucketfmt.timeline.history import (
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.transitions import is_published
 
 __all__ = ["HistoryWriter"]
 
@@ -144,7 +145,8 @@ class HistoryWriter:
             last = max((find_archive_number(name) or 0 for name, _ in archived), default=0)
             name = format_archive_name(last + 1)
             self._check_held()
-            if not store.put_if_absent(join_path(config.history_path, name), block):
+            path = join_path(config.history_path, name)
+            if not store.put_if_absent(path, block) and not is_published(store, path, block):
                 raise StorageError(
                     "another writer archived at the same time, without the table lock; retry",
                     path=name,

@@ -28,7 +28,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["put_completed", "put_inflight", "put_requested"]
+__all__ = ["is_published", "put_completed", "put_inflight", "put_requested"]
 
 _TRIES_MAX = 3
 
@@ -192,7 +192,7 @@ def _publish(store: Store, path: str, data: Buffer, may_publish: Callable[[], bo
             break
         try:
             # False also if the store itself tried twice, or an earlier try took effect late.
-            if store.put_if_absent(path, data) or _is_published(store, path, data):
+            if store.put_if_absent(path, data) or is_published(store, path, data):
                 return
         except StorageError as error:
             failure = error
@@ -211,7 +211,7 @@ def _publish(store: Store, path: str, data: Buffer, may_publish: Callable[[], bo
             path=path,
         )
     try:
-        if _is_published(store, path, data):
+        if is_published(store, path, data):
             return
         is_known = store.failures_are_final
     except StorageError:
@@ -245,7 +245,8 @@ def _was_kept(was_kept: Callable[[], bool]) -> bool:
     return False
 
 
-def _is_published(store: Store, path: str, data: Buffer) -> bool:
+def is_published(store: Store, path: str, data: Buffer) -> bool:
+    """Whether a file is there with this content: an answer may be lost that it was created."""
     if store.info(path) is None:
         return False
     try:

@@ -35,6 +35,7 @@ _OPERATORS: dict[Any, tuple[str, str]] = {
     sql.GTE: (">=", "<="),
 }
 """By the operation: the core's operator, and the one with the sides exchanged."""
+_READ = frozenset({"this", "expression", "expressions", "low", "high"})  # of the nodes
 _PREFIX = re.compile(r"([^%_\\]+)%")
 
 
@@ -82,7 +83,8 @@ def find_condition(text: str | None, resolver: Resolver) -> Condition:
     except sqlglot.errors.SqlglotError:
         return Condition()  # Spark says what is wrong
     columns = _columns(tree, resolver)
-    if columns is None or '"' in text:  # which quotes a text or a name, by a setting
+    # By settings of Spark, `"` quotes a text or a name, and a backslash in a text escapes or not.
+    if columns is None or '"' in text or "\\" in text:
         return Condition(columns)
     return Condition(columns, _alternatives(tree, resolver))
 
@@ -98,6 +100,8 @@ def _columns(tree: Any, resolver: Resolver) -> tuple[str, ...] | None:
 
 def _alternatives(tree: Any, resolver: Resolver) -> list[list[Predicate]] | None:
     """Return a disjunction of conjunctions that holds wherever the tree does; None if unknown."""
+    if not _says_no_more(tree):
+        return None
     if isinstance(tree, sql.Paren):
         return _alternatives(tree.this, resolver)
     if isinstance(tree, sql.And):
@@ -116,6 +120,15 @@ def _alternatives(tree: Any, resolver: Resolver) -> list[list[Predicate]] | None
     return None if not found else [found]
 
 
+def _says_no_more(tree: Any) -> bool:
+    """Whether a node has nothing but what is read here.
+
+    Releases of sqlglot differ in where they note what turns a condition around: `NOT LIKE` was a
+    `Not`, and is a `Like` that is negated.
+    """
+    return all(name in _READ or not value for name, value in tree.args.items())
+
+
 def _predicates(tree: Any, resolver: Resolver) -> list[Predicate]:
     """Return the predicates that hold wherever the tree does; none if they are unknown."""
     if type(tree) in _OPERATORS:
@@ -124,9 +137,9 @@ def _predicates(tree: Any, resolver: Resolver) -> list[Predicate]:
         if not isinstance(left, sql.Column):
             left, right, operator = right, left, exchanged
         return _compared(left, [(operator, right)], resolver)
-    if isinstance(tree, sql.Between) and not tree.args.get("symmetric"):
+    if isinstance(tree, sql.Between):
         return _compared(tree.this, [(">=", tree.args["low"]), ("<=", tree.args["high"])], resolver)
-    if isinstance(tree, sql.In) and tree.expressions and not tree.args.get("query"):
+    if isinstance(tree, sql.In) and tree.expressions:
         name, read = _column(tree.this, resolver)
         values = [read(item) for item in tree.expressions]
         return [(name, "in", values)] if name and None not in values else []
@@ -134,7 +147,8 @@ def _predicates(tree: Any, resolver: Resolver) -> list[Predicate]:
         return _prefixed(tree, resolver)
     is_not = isinstance(tree, sql.Not)
     inner = tree.this.unnest() if is_not else tree
-    if isinstance(inner, sql.Is) and isinstance(inner.expression, sql.Null):
+    is_null = isinstance(inner, sql.Is) and isinstance(inner.expression, sql.Null)
+    if is_null and _says_no_more(inner):
         name, _ = _column(inner.this, resolver)
         return [(name, "not in" if is_not else "in", [None])] if name else []
     return []

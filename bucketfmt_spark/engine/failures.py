@@ -34,6 +34,9 @@ _RAISED = re.compile(  # by the expression of `bucket_id`; releases wrap it diff
     r"|a record key that Hudi 1\.x never returns from hashing[^\n]*?)(?= SQLSTATE|\s*$)",
     re.MULTILINE,
 )
+_REFUSED = re.compile(  # by an expression of `merge`
+    r"(column [^\n]+? is not equal to any of that type; cast or round it)"
+)
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '((?:bucketfmt|pyarrow)\w*)")
 
 
@@ -85,6 +88,9 @@ def find_cause(text: str) -> Exception | None:
     raised = _RAISED.search(text)
     if raised:
         return bf.KeyEncodingError(raised[1])
+    refused = _REFUSED.search(text)
+    if refused:
+        return bf.SchemaError(refused[1])
     callers = _CALLERS.search(text)
     if callers:
         return (ValueError if callers[1] == "ValueError" else TypeError)(callers[2].strip())

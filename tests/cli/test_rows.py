@@ -33,6 +33,14 @@ def mor(golden: Golden) -> Path:
 
 
 class TestRead:
+    def test_rows_are_not_written_to_a_url(self, mor: Path, cli: Cli) -> None:
+        for command in ("read", "report"):
+            run = cli(command, mor, "-o", "s3://bucket/rows.parquet")
+            assert run.code == 64
+            assert "rows.parquet is a URL: rows and reports are read from" in run.err
+        run = cli("upsert", mor, "s3://bucket/rows.parquet")
+        assert (run.code, "copy the file" in run.err) == (64, True)
+
     def test_text(self, mor: Path, cli: Cli) -> None:
         run = cli("read", mor, "-c", "id,qty", "-f", "id = key-000125", "-f", "region = ap")
         assert (run.code, run.err) == (0, "")

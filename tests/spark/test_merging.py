@@ -99,7 +99,59 @@ def test_a_table_without_partitions_and_what_is_refused(
         (source, (bs.Update(set={"no": "1"}),), ValueError, "no is not a column"),
         (source.drop("id"), (bs.Update(),), bf.SchemaError, "the source lacks id"),
         (source.union(source), (bs.Update(),), ValueError, "keys have several rows"),
+        (source, ("update",), TypeError, "a clause is an Update"),
     ):
         with pytest.raises(kind, match=message):
             bs.merge(frame, table.uri, *clauses)
     assert [i.state.name for i in bf.open(table.uri).timeline.instants].count("COMPLETED") == 3
+
+
+KINDS = pa.schema(
+    {
+        "id": pa.string(),
+        "n": pa.int32(),
+        "d": pa.decimal128(10, 2),
+        "day": pa.date32(),
+        "x": pa.float64(),
+        "tags": pa.list_(pa.string()),
+    }
+)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_value_is_stored_as_an_equal_one_or_refused(
+    spark: SparkSession, tmp_path: Path, ansi: str
+) -> None:
+    given = pa.Table.from_pylist([{"id": "k", "n": 1, "tags": ["a"]}], schema=KINDS)
+    table = make_table(tmp_path / "t", given, bf.SimpleBucketIndex(2))
+    before = table.scan().to_arrow()
+    keys = spark.createDataFrame([("k",)], "id string")
+    told = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for column, value in (
+            ("n", "3.7D"),
+            ("n", "3.7"),
+            ("d", "cast('1.2345' as decimal(12, 4))"),
+            ("day", "timestamp '2024-05-05 23:02:03'"),
+            ("x", "cast(9007199254740993 as bigint)"),
+        ):
+            with pytest.raises(bf.SchemaError, match=f"column {column} is .*cast or round it"):
+                bs.merge(keys.withColumn(column, sf.expr(value)), table.uri, bs.Update())
+            with pytest.raises(bf.SchemaError, match="cast or round it"):
+                bs.merge(keys, table.uri, bs.Update(set={column: value}))
+        for column, value in (("n", "1099511627781L"), ("n", "'abc'"), ("d", "123456789012D")):
+            kind = bf.SchemaError if ansi == "false" else Exception
+            with pytest.raises(kind):
+                bs.merge(keys, table.uri, bs.Update(set={column: value}))
+        assert table.scan().to_arrow() == before
+        values = {"n": "3L", "d": "1.5D", "day": "timestamp '2024-05-05 00:00:00'", "x": "12.5"}
+        bs.merge(keys, table.uri, bs.Update(set={**values, "tags": "array('b')"}))
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", told)
+    (row,) = table.scan().to_arrow().to_pylist()
+    found = [str(row[name]) for name in ("n", "d", "day", "x", "tags")]
+    assert found == ["3", "1.50", "2024-05-05", "12.5", "['b']"]
+    for option in ({"evolve": True}, {"missing": "keep"}):
+        with pytest.raises(ValueError, match="merge takes no"):
+            bs.merge(keys, table.uri, bs.Update(), **option)

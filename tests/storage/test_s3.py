@@ -10,6 +10,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing import StoreContract
+from tests.storage.faulty_server import ServerFault, faulty_proxy
 
 s3fs = pytest.importorskip("s3fs")
 
@@ -63,6 +64,48 @@ def test_an_unreachable_store_is_a_storage_error() -> None:
     with pytest.raises(StorageError, match="retry") as caught:
         store.read(".hoodie/hoodie.properties", 10)
     assert "secret-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"profile": "nobody"}, "ProfileNotFound.*; check the URL"),
+        ({"no_such_option": 1}, "TypeError.*; check the URL, storage_options"),
+        ({"endpoint_url": "127.0.0.1:9"}, "Invalid endpoint.*; check the URL"),
+    ],
+)
+def test_wrong_options_are_told_from_a_store_that_is_away(
+    s3_options: dict[str, Any], options: dict[str, Any], match: str
+) -> None:
+    store = open_store("s3://tables/t", {**s3_options, "skip_instance_cache": True, **options})
+    with pytest.raises(StorageError, match=match):
+        store.read(".hoodie/hoodie.properties", 10)
+
+
+def test_options_of_the_client_may_be_none(s3_options: dict[str, Any]) -> None:
+    store = open_store("s3://tables/t", {**s3_options, "config_kwargs": None})
+    assert store.list("nothing") == []
+
+
+@pytest.mark.parametrize("fault", [ServerFault.STALL_BEFORE, ServerFault.TRUNCATED])
+def test_a_request_is_repeated_as_often_as_s3fs_says(
+    s3_options: dict[str, Any], fault: ServerFault
+) -> None:
+    """Not as often as that for each of its own repetitions."""
+    with faulty_proxy(s3_options["endpoint_url"]) as proxy:
+        options = {
+            **s3_options,
+            "endpoint_url": proxy.url,
+            "config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 0.1},
+            "skip_instance_cache": True,
+        }
+        store = open_store(f"s3://tables/{uuid.uuid4().hex}", options)
+        store.put_if_absent("f", b"0123456789")
+        store._fs.retries = 3  # type: ignore[attr-defined]
+        proxy.strike(1, fault, lasts=True)
+        with pytest.raises(StorageError, match="retry"):
+            store.read("f", 10)
+        assert len(proxy.struck) == 3
 
 
 def test_a_request_that_failed_may_still_arrive(s3_options: dict[str, Any]) -> None:

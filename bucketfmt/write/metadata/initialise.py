@@ -58,6 +58,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.table_properties import has_table, put_properties
+from bucketfmt.timeline.transitions import is_published
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.delta_commit import INITIAL_WRITE_TOKEN
 from bucketfmt.write.metadata.table_contents import TableContents
@@ -357,7 +358,7 @@ def _put_new(below: LockedTable, path: str, data: bytes) -> None:
         StorageError: the store failed.
     """
     below.check_held()  # what is put late would count, if the next owner completed its instant
-    if not below.store.put_if_absent(path, data):
+    if not below.store.put_if_absent(path, data) and not is_published(below.store, path, data):
         below.check_held()
         raise ConflictError("another writer makes the partition too; begin again", path=path)
 

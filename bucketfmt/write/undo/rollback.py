@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bucketfmt.errors import ConflictError
+from bucketfmt.errors import CommitUnknownError, ConflictError, StorageError
 from bucketfmt.format.log.log_block import encode_rollback_block
 from bucketfmt.format.names.instants import (
     InstantFile,
@@ -89,14 +89,21 @@ class Rollbacks:
         Raises:
             ValueError: no write of that time is on the active timeline.
             ConflictError: others stand on it, or its writer is at work.
+            CommitUnknownError: the store failed after the rollback was begun.
         """
         timeline = self.table.load_timeline()
         begun = self.planner.find_begun(timeline, requested_time)
-        if begun is not None:
-            rollback, planned = begun
+        if begun is None:
+            begun = self.begin(timeline, self.planner.find_allowed(timeline, requested_time))
+        rollback, planned = begun
+        try:
             self.finish(rollback, planned)
-            return planned.result(rollback.requested_time)
-        return self.take_back(timeline, self.planner.find_allowed(timeline, requested_time))
+        except StorageError as error:
+            raise CommitUnknownError(
+                f"the rollback of {requested_time} was begun, and the store failed: {error}. The "
+                f"next write finishes it, or rollback({requested_time!r})"
+            ) from error
+        return planned.result(rollback.requested_time)
 
     def take_back(self, timeline: Timeline, target: Instant) -> RollbackResult:
         """Take an instant back that may be taken back."""

@@ -57,6 +57,7 @@ from bucketfmt.write.undo.plan_rollback import (
     parse_rollback_plan,
     plan_rollback,
 )
+from bucketfmt.write.undo.plan_savepoint import find_completed_write
 from bucketfmt.write.undo.rollback_conflicts import (
     check_basis_kept,
     check_newest,
@@ -133,6 +134,23 @@ class RollbackPlanner:
             if planned.target.commit_time == target_time:
                 return rollback, planned
         return None
+
+    def find_next_target(self, timeline: Timeline) -> str:
+        """Return the requested time of the write that is taken back where the caller names none.
+
+        That of a rollback that was begun and not completed, so that one that failed and is tried
+        again takes nothing more back; without such a rollback, the newest completed write.
+
+        Raises:
+            ValueError: the table has no completed write.
+            ConflictError: a restore was begun, and has to be finished first.
+            CorruptError: the plan of a rollback is damaged.
+        """
+        begun = self.load_begun(timeline)
+        if not begun:
+            return find_completed_write(self.config, timeline, None)
+        check_no_restore(timeline)
+        return self.parse(timeline, *begun[0]).target.commit_time
 
     def parse(self, timeline: Timeline, rollback: Instant, plan: RollbackPlan) -> PlannedRollback:
         """Return a plan in paths relative to the table. Does no I/O.

@@ -46,6 +46,14 @@ NOON = datetime(2024, 1, 1, 11, tzinfo=timezone.utc)
             [("at", "=", NOON), ("day", "in", [None])]
         ]),
         # What might mean something else leaves out nothing.
+        ("id NOT LIKE 'a%'", None),
+        ("n > 1 AND id NOT LIKE 'a%'", [[("n", ">", 1)]]),
+        ("id NOT LIKE 'a%' OR n = 1", None),
+        ("id NOT IN ('a')", None),
+        ("n NOT BETWEEN 1 AND 3", None),
+        ("id NOT RLIKE 'a'", None),
+        ("id = 'a\\tb'", None),
+        ("id LIKE 'a!%' ESCAPE '!'", None),
         ("x > 1.5", None),
         ("n = '3'", None),
         ("id = 3", None),
@@ -93,6 +101,8 @@ def test_rows_are_those_of_spark_and_buckets_are_left_out(
         "city = 'sf' AND n > 3",
         "x > 15 OR id = 'k01'",
         "NOT (city = 'sf')",
+        "id NOT LIKE 'k1%'",
+        "n > 3 AND City not like 's%'",
         (sf.col("City") == "la") & (sf.col("n").isin(1, 5, 6)),
         sf.col("id").like("k1%") & sf.col("City").isNotNull(),
     ):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.timeline.archived_timeline import ArchivedInstant
@@ -21,12 +22,13 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.progress import Progress
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight
-from tests.write.crashes import crashes, is_as
+from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
@@ -343,6 +345,25 @@ def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> N
         assert history == every[:2]
         assert len({(e.requested_time, e.state) for e in archived(again)}) == len(archived(again))
     assert points >= 7
+
+
+class Forgetful(MemoryStore):
+    """A store over a network that creates files of the history, and answers that they exist."""
+
+    failures_are_final = False
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        return super().put_if_absent(path, data) and "archive" not in path
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_that_is_lost_is_no_other_writer(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version)
+    again = open_on(Forgetful(MemoryStore.of_folder(table.uri).files))
+    moved = again.archive(min_commits=2, max_commits=3)
+    assert len(moved) > 3
+    assert {i.requested_time for i in archived(again)} == {i.requested_time for i in moved}
+    assert is_as(again, model)
 
 
 @pytest.mark.rule("TL-31")

@@ -429,6 +429,46 @@ def test_crash_points(tmp_path: Path, version: int, kind: str) -> None:
     assert points >= 8
 
 
+@pytest.mark.rotated(0, among="failures at each write", one_of=6)
+@pytest.mark.parametrize("fault", [Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.KILL_AFTER])
+@pytest.mark.parametrize(("version", "kind"), [(6, "COPY_ON_WRITE"), (8, "ring"), (9, KINDS[1])])
+def test_a_rollback_that_is_tried_again_takes_nothing_more_back(
+    tmp_path: Path, version: int, kind: str, fault: Fault
+) -> None:
+    """No instant is given: the newest completed write is another once the first is taken back."""
+    table, before = make(tmp_path, version, kind, buckets=1)
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    heard: list[Exception] = []
+
+    def try_rollback(again: bf.Table) -> None:
+        try:
+            again.rollback()
+        except bf.BucketfmtError as error:
+            heard.append(error)
+
+    begun = 0
+    for again, broken in crashes(table, try_rollback, fault):
+        rollbacks = again.timeline.of("rollback")
+        error = heard.pop() if heard else None
+        if rollbacks.completed.instants:
+            if fault is not Fault.KILL_AFTER and error is not None:
+                assert isinstance(error, bf.CommitUnknownError), broken.struck
+                assert f"rollback({done.instant!r})" in str(error)
+                with pytest.raises(ValueError, match="no write"):
+                    again.rollback(done.instant)
+        else:
+            begun += bool(rollbacks.instants)
+            if isinstance(error, bf.CommitUnknownError):
+                assert done.instant in str(error)
+            elif fault is not Fault.KILL_AFTER:
+                assert isinstance(error, bf.StorageError), broken.struck
+                assert done.instant in again.timeline.completed.requested_times, broken.struck
+            assert again.rollback(dry_run=True).instant == done.instant
+            assert again.rollback().instant == done.instant
+        assert is_as(again, before), broken.struck
+    assert begun > 2
+
+
 def command_blocks_in(table: bf.Table) -> list[str]:
     found = []
     for path, data in table.store.files.items():  # type: ignore[attr-defined]
