@@ -110,7 +110,7 @@ def lookup(
     else:
         table = open_table(spark, uri, storage_options, index)
         resolver, known = Resolver.of(spark, table.schema), table.schema.names
-        scan = table.scan(None if columns is None else [resolver.name(name) for name in columns])
+        scan = table.scan(None if columns is None else resolver.names("columns", columns))
     df = named_as(df, known)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()

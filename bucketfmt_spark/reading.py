@@ -97,7 +97,7 @@ def _read(
 ) -> DataFrame:
     """Return the rows of a scan of some columns with a filter, which may be Spark's."""
     resolver = Resolver.of(spark, table.schema)
-    wanted = None if columns is None else [resolver.name(name) for name in columns]
+    wanted = None if columns is None else resolver.names("columns", columns)
     if not _is_condition(row_filter):
         return read_scan(spark, scan(wanted, resolver.predicates(row_filter)))
     # Imported here, because sqlglot takes longer to import than all else that executors need.

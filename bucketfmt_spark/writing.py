@@ -174,6 +174,8 @@ def place_rows(
     table = open_table(df.sparkSession, uri, storage_options, index)
     df = named_as(df, table.schema.names)
     num_buckets = _num_buckets(table.index)
+    if num_tasks is not None and (not isinstance(num_tasks, int) or isinstance(num_tasks, bool)):
+        raise TypeError(f"num_tasks is a whole number, not {num_tasks!r}")
     if num_tasks is None:
         wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
         if table.config.partition_fields:

@@ -509,8 +509,9 @@ _KINDS = (
         "Two writers wrote to the partition at a time, and the one that began first was done "
         "last: Hudi merges the metadata table in the order in which writes were begun. Or Hudi "
         "1.0.2 wrote to the partition while a compaction was pending there. Or texts have "
-        "characters above U+FFFF, which Hudi 1.2.0 orders by UTF-16. Hudi's readers leave the "
-        "partition out where a filter is on the values that the statistics lack.",
+        "characters above U+FFFF, which Hudi 1.2.0 orders by UTF-16. Or Hudi 1.2.0 upgraded a "
+        "table of version 6 with decimals, whose statistics have other digits. Hudi's readers "
+        "leave the partition out where a filter is on the values that the statistics lack.",
         "The columns, with the bounds that the statistics have and those of the files.",
         'Rebuild the partition: `metadata_table.rebuild("partition_stats")`. bucketfmt itself does '
         "not go by them.",

@@ -28,7 +28,7 @@ from bucketfmt.format.metadata.metadata_records import ColumnStats, StatValue
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
-__all__ = ["find_file_ranges", "prunable_columns"]
+__all__ = ["are_crossed", "find_file_ranges", "prunable_columns"]
 
 _WRAPPED_SCALE = 15  # of decimals before table version 9
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -107,15 +107,31 @@ def find_file_ranges(
     return RowGroupRanges(-1, columns)
 
 
+def are_crossed(stats: ColumnStats, schema: pa.Schema) -> bool:
+    """Whether no value lies within the bounds of a column, whose form is known.
+
+    Args:
+        stats: Of a column of `schema`.
+        schema: The columns of the table, in Arrow types.
+    """
+    bounds = _bounds_of(stats, schema.field(stats.column or "").type)
+    return bounds is not None and bool(bounds[0] > bounds[1])
+
+
 def _range_of(stats: ColumnStats, kind: pa.DataType) -> ColumnRange | None:
     """Return a range with both bounds; None where one is unknown."""
+    bounds = _bounds_of(stats, kind)
+    if bounds is None or bounds[0] > bounds[1]:
+        return None
+    nulls = stats.null_count
+    return ColumnRange(*bounds, nulls if nulls is not None and nulls >= 0 else None, kind)
+
+
+def _bounds_of(stats: ColumnStats, kind: pa.DataType) -> tuple[Any, Any] | None:
     if stats.is_deleted or stats.minimum is None or stats.maximum is None:
         return None
     low, high = (_value_of(bound, stats, kind) for bound in (stats.minimum, stats.maximum))
-    if low is None or high is None or low > high:
-        return None
-    nulls = stats.null_count
-    return ColumnRange(low, high, nulls if nulls is not None and nulls >= 0 else None, kind)
+    return None if low is None or high is None else (low, high)
 
 
 def _value_of(bound: StatValue, stats: ColumnStats, kind: pa.DataType) -> Any:

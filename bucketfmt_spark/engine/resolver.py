@@ -49,6 +49,18 @@ class Resolver:
         """Return the column's name as the table has it; the given name if there is no column."""
         return given if self.is_case_sensitive else _find_name(given, self.schema.names)
 
+    def names(self, what: str, given: str | Sequence[str]) -> list[str]:
+        """Return columns as the table names them; one name may come alone.
+
+        Raises:
+            TypeError: a name is no text; `what` is the argument.
+        """
+        names = [given] if isinstance(given, str) else list(given)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"{what} is a list of texts, and {name!r} is not text")
+        return [self.name(name) for name in names]
+
     def predicates(self, row_filter: Any) -> Any:
         """Return a filter of `bucketfmt.Table.scan` with the names of its predicates resolved."""
         if isinstance(row_filter, tuple) and len(row_filter) == 3:

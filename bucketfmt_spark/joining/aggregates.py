@@ -77,7 +77,7 @@ def aggregate(
     groups = bf.group_buckets(scan)
     schema = arrow_for_spark(scan.schema)
     resolver = Resolver.of(spark, schema)
-    keys = [resolver.name(name) for name in keys]
+    keys = resolver.names("keys", keys)
     aggs = {name: (resolver.name(column), what) for name, (column, what) in aggs.items()}
     hashed = groups.buckets.columns.fields
     left_out = [name for name in hashed if name not in keys]

@@ -155,7 +155,7 @@ def plan_join(
     how, on, columns, suffix = terms.how, terms.on, terms.columns, terms.suffix
     left, right = arrow_for_spark(left), arrow_for_spark(right)
     resolver = Resolver(left, terms.is_case_sensitive)
-    on = None if on is None else [resolver.name(name) for name in on]
+    on = None if on is None else resolver.names("on", on)
     names = _key_names(left, right, buckets, on)
     keys = pa.schema([_key_field(name, left.field(name), right.field(name)) for name in names])
     key_types = {"right": right, "full": keys}.get(how, left)
@@ -180,7 +180,7 @@ def plan_join(
     output = pa.schema(fields)
     if columns is not None:
         resolver = Resolver(output, terms.is_case_sensitive)
-        columns = [resolver.name(name) for name in columns]
+        columns = resolver.names("columns", columns)
         unknown = [name for name in columns if name not in output.names]
         if unknown or not columns:
             raise bf.SchemaError(

@@ -57,6 +57,9 @@ def test_reading_is_pruned_on_the_driver_and_moves_nothing(
     table = bf.open(path)
     frame = bs.read(spark, path, ["price", "id"], [("region", "=", "eu")])
     assert frame.columns == ["price", "id"]
+    assert bs.read(spark, path, "price").columns == ["price"]
+    with pytest.raises(TypeError, match="columns is a list of texts, and 1 is not text"):
+        bs.read(spark, path, [1])  # type: ignore[list-item]
     plan = str(frame._jdf.queryExecution().executedPlan().toString())
     assert "Exchange" not in plan
     of_scan = table.scan(["price", "id"], [("region", "=", "eu")]).plan()

@@ -202,6 +202,9 @@ def test_bad_rows_are_typed_errors_and_nothing_is_committed(
             bs.write(bad, table.uri)
     with pytest.raises(bf.SchemaError, match="no column region"):
         bs.write(good.select("id"), table.uri, "delete")
+    for tasks in ("2", 1.5, True):
+        with pytest.raises(TypeError, match="num_tasks is a whole number"):
+            bs.write(good, table.uri, num_tasks=tasks)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no operation 'merge'"):
         bs.write(good, table.uri, "merge")  # type: ignore[arg-type]
     assert leaves_no_trace(table)

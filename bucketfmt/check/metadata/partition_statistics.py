@@ -16,7 +16,7 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_partition_stats_key,
 )
 from bucketfmt.format.metadata.metadata_records import ColumnStats
-from bucketfmt.metadata_table.column_ranges import find_file_ranges
+from bucketfmt.metadata_table.column_ranges import are_crossed, find_file_ranges
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.rows.row_ranges import ColumnRange
 from bucketfmt.snapshot.data_files.files import FileSlice
@@ -64,6 +64,11 @@ def find_narrow_statistics(
             has_rows = [s for s in files if isinstance(s, ColumnStats) and s.value_count]
             here = _range(column, [record], schema)
             there = _range(column, [s for s in has_rows if _range(column, [s], schema)], schema)
+            if there and are_crossed(record, schema):
+                narrow.append(
+                    f"{column}, whose least value is greater than the greatest, and its files "
+                    f"from {there.low!r} to {there.high!r}"
+                )
             if here and there and not here.low <= there.low <= there.high <= here.high:
                 narrow.append(
                     f"{column} from {here.low!r} to {here.high!r}, and its files from "

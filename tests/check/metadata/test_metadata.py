@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -382,6 +383,34 @@ def test_m006_statistics_of_a_partition_without_a_write_that_others_overtook(
     assert found["id"].to_pylist() == ["b"]
     bf.open(tmp_path / "t").metadata_table.rebuild("partition_stats")
     assert not check_soon(tmp_path / "t", "full").findings
+
+
+def test_m006_statistics_that_no_value_is_within(tmp_path: Path) -> None:
+    """As Hudi 1.2.0 merges those of decimals from before an upgrade to version 9, and new ones."""
+    schema = pa.schema([("id", pa.string()), ("d", pa.decimal128(10, 2))])
+    root = tmp_path / "t"
+    table = bf.create(root, schema=schema, record_key=["id"], index=bf.SimpleBucketIndex(2))
+    rows = pa.table({"id": ["a", "b"], "d": pa.array([Decimal("0.25"), Decimal(7)])}).cast(schema)
+    table.upsert(rows)
+    table.metadata_table.init("column_stats", "partition_stats")
+
+    def cross(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        stats = fields["ColumnStatsMetadata"]
+        if stats["columnName"] == "d":
+            name, bound = stats["minValue"]
+            stats["minValue"] = name, {**bound, "value": (10**13).to_bytes(7, "big")}
+        return {key: fields}
+
+    edit_records(root, "partition_stats", cross)
+    assert not check_soon(root, "default").findings
+    (finding,) = check_soon(root, "full").findings
+    assert finding.id == "M006"
+    assert finding.evidence == (
+        "statistics of d, whose least value is greater than the greatest, and its files from "
+        "Decimal('0.25') to Decimal('7.00')"
+    )
+    bf.open(root).metadata_table.rebuild("partition_stats")
+    assert not check_soon(root, "full").findings
 
 
 def test_a_table_opened_before_is_checked_with_the_metadata_table_that_another_made(

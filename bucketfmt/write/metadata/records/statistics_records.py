@@ -175,13 +175,18 @@ def _of_one_type(files: Sequence[ColumnStats]) -> list[ColumnStats]:
 
     def widened(bound: StatValue | None, own: str | None) -> StatValue | None:
         value = bound.value if bound is not None else None
+        if bound is not None and bound.wrapper == "Decimal" and info:
+            # Of a file from before an upgrade to version 9. Of its digits all are there that the
+            # column has.
+            bound, own = StatValue("Bytes", value), f"{_OLD_PRECISION},{_OLD_SCALE}"
         if bound is None or (bound.wrapper in _NUMBERS and _width(widest)[0] < 0):
             return bound
         if bound.wrapper in _NUMBERS:
             return StatValue(_NUMBERS[_width(widest)[0]], value)
         if isinstance(value, bytes) and own and info and own != info:
             digits = int(info.rpartition(",")[2]) - int(own.rpartition(",")[2])
-            number = int.from_bytes(value, "big", signed=True) * 10 ** max(digits, 0)
+            number = int.from_bytes(value, "big", signed=True)
+            number = number * 10**digits if digits >= 0 else number // 10**-digits
             size = (number if number >= 0 else ~number).bit_length() // 8 + 1
             return StatValue(bound.wrapper, number.to_bytes(size, "big", signed=True))
         return bound
