@@ -10,6 +10,8 @@ import asyncio
 import builtins
 import errno
 import inspect
+import random
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +25,7 @@ __all__ = ["S3Store"]
 
 _CONNECTIONS = 128  # two requests of each thread, see `streams`
 _PAUSE_S = 0.2  # after each body that was cut, once more
+_CONFLICTS_MAX = 8  # of conditional requests, one after the other
 _DELETED_AT_ONCE = 1_000  # S3's limit
 
 
@@ -77,7 +80,7 @@ class S3Store(ObjectStore):
                     "this s3fs creates no file on condition; update it: pip install -U s3fs"
                 )
             try:
-                self._fs.pipe_file(full, bytes(data), mode="create")
+                self._put(full, data, mode="create")
             except FileExistsError:
                 return False
             except OSError as error:
@@ -90,7 +93,7 @@ class S3Store(ObjectStore):
         """Set the content if the file is of this version, as `Store.replace_if` says."""
         with self._located(path, to_write=True) as full:
             try:
-                put = self._fs.pipe_file(full, bytes(data), IfMatch=version)
+                put = self._put(full, data, IfMatch=version)
             except FileNotFoundError:
                 return None
             except OSError as error:
@@ -98,6 +101,20 @@ class S3Store(ObjectStore):
                     raise
                 return None
             return str(put["ETag"])
+
+    def _put(self, full: str, data: Buffer, **condition: str) -> Any:
+        """PUT an object on a condition; again, where S3 could not tell whether the condition held.
+
+        That is so while another request changes the object, and then nothing was done.
+        """
+        for tries in range(1, _CONFLICTS_MAX):
+            try:
+                return self._fs.pipe_file(full, bytes(data), **condition)
+            except OSError as error:
+                if _code_of(error) != "ConditionalRequestConflict":
+                    raise
+            time.sleep(random.uniform(0, _PAUSE_S * tries))  # noqa: S311  (no secret)
+        return self._fs.pipe_file(full, bytes(data), **condition)
 
     def delete_tree(self, path: str) -> None:
         """Remove a folder and its contents. Nothing happens if the folder does not exist."""
@@ -190,14 +207,16 @@ async def _read_body(body: Any, size: int) -> bytes:
 
 def _is_unsatisfiable(error: OSError) -> bool:
     """Whether S3 answered with status 416: the object has no byte of the range."""
-    response = getattr(error.__cause__, "response", {})
-    return response.get("Error", {}).get("Code") in {"InvalidRange", "416"}
+    return _code_of(error) in {"InvalidRange", "416"}
 
 
 def _is_precondition_failed(error: OSError) -> bool:
     """Whether S3 answered with status 412, which s3fs reports as any other bad request."""
+    return error.errno == errno.EINVAL and _code_of(error) in {"PreconditionFailed", "412"}
+
+
+def _code_of(error: OSError) -> str | None:
+    """Return what S3 calls an error; None for an error that is not of S3."""
     response = getattr(error.__cause__, "response", {})
-    return error.errno == errno.EINVAL and response.get("Error", {}).get("Code") in {
-        "PreconditionFailed",
-        "412",
-    }
+    code: str | None = response.get("Error", {}).get("Code")
+    return code

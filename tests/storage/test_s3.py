@@ -7,12 +7,14 @@ import pytest
 
 from bucketfmt.errors import LimitError, StorageError
 from bucketfmt.limits import Limits
+from bucketfmt.storage import s3_store
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing import StoreContract
 from tests.storage.faulty_server import ServerFault, faulty_proxy
 
 s3fs = pytest.importorskip("s3fs")
+ClientError = pytest.importorskip("botocore.exceptions").ClientError
 
 
 class TestS3Store(StoreContract):
@@ -106,6 +108,38 @@ def test_a_request_is_repeated_as_often_as_s3fs_says(
         with pytest.raises(StorageError, match="retry"):
             store.read("f", 10)
         assert len(proxy.struck) == 3
+
+
+@pytest.mark.parametrize("conflicts", [0, 1, 5, 99])
+def test_a_condition_that_meets_another_request_is_asked_again(
+    s3_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, conflicts: int
+) -> None:
+    """S3 answers 409 where requests on one object meet, and has done nothing then."""
+    store = open_store(f"s3://tables/{uuid.uuid4().hex}", s3_options)
+    put, left = store._fs.pipe_file, [conflicts]  # type: ignore[attr-defined]
+
+    def meet(*args: Any, **kwargs: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            code = {"Error": {"Code": "ConditionalRequestConflict"}}
+            raise OSError(5, "conflict") from ClientError(code, "PutObject")
+        return put(*args, **kwargs)
+
+    monkeypatch.setattr(store._fs, "pipe_file", meet)  # type: ignore[attr-defined]
+    monkeypatch.setattr(s3_store, "_PAUSE_S", 0.001)
+    if conflicts > 10:
+        with pytest.raises(StorageError, match="conflict"):
+            store.put_if_absent("f", b"1")
+        return
+    assert store.put_if_absent("f", b"1")
+    left[0] = conflicts
+    assert not store.put_if_absent("f", b"2")
+    _, version = store.read_versioned("f", 9)
+    left[0] = conflicts
+    assert store.replace_if("f", b"3", version)
+    left[0] = conflicts
+    assert store.replace_if("f", b"4", version) is None
+    assert store.read("f", 9) == b"3"
 
 
 def test_a_request_that_failed_may_still_arrive(s3_options: dict[str, Any]) -> None:
