@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bucketfmt.snapshot.data_files.files import FileSlice
 
-__all__ = ["LateRoutes", "Located", "Settled", "keys_by_partition"]
+__all__ = ["NAMED_PARTITIONS", "LateRoutes", "Located", "Settled", "keys_by_partition"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,12 @@ class LateRoutes(Protocol):
         """
 
 
+NAMED_PARTITIONS = (
+    "the keys name their partitions, or the table has none, so there is nothing to choose; leave "
+    "partitions= out"
+)
+
+
 def keys_by_partition(
     every_path: Sequence[str],
     record_keys: pa.ChunkedArray,
@@ -106,7 +112,7 @@ def keys_by_partition(
             yield path, record_keys, every_row
         return
     if partitions is not None:
-        raise ValueError("the keys have their partitions; leave partitions= out")
+        raise ValueError(NAMED_PARTITIONS)
     encoded = partition_paths.combine_chunks().dictionary_encode()
     paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     if len(paths) < 2:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing_kernels import java_string_hashes
-from bucketfmt.location.located import Located, Settled, keys_by_partition
+from bucketfmt.location.located import NAMED_PARTITIONS, Located, Settled, keys_by_partition
 from bucketfmt.location.records.plan_inserts import InsertSizing, find_small_groups, plan_inserts
 from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.location.routes import GroupRef
@@ -91,7 +91,7 @@ class RecordLocator:
                 yield self._located(path, rows, self._records.find(own, path)["file_id"])
             return
         if partition_paths is not None and partitions is not None:
-            raise ValueError("the keys have their partitions; leave partitions= out")
+            raise ValueError(NAMED_PARTITIONS)
         found = self._records.find(record_keys)
         paths, file_ids = found["partition_path"], found["file_id"]
         asked = paths if partition_paths is None else partition_paths
