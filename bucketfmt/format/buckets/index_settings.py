@@ -23,6 +23,7 @@ __all__ = [
     "RECORD_INDEXES",
     "VIRTUAL_LOG_HASHING",
     "IndexSettings",
+    "has_buckets",
     "has_directories",
     "has_single_groups",
     "has_virtual_logs",
@@ -146,11 +147,16 @@ class IndexSettings:
         )
 
 
+def has_buckets(properties: Mapping[str, str]) -> bool:
+    """Whether hoodie.properties state a bucket index."""
+    index_type = properties.get(_INDEX_TYPE[0], "").upper()
+    return _TYPE_ALIASES.get(index_type, index_type) == "BUCKET"
+
+
 def has_single_groups(properties: Mapping[str, str]) -> bool:
     """Whether hoodie.properties state buckets of one file group each, found by the hash alone."""
-    index_type = properties.get(_INDEX_TYPE[0], "").upper()
     engine = properties.get(_ENGINE[0], "").upper()
-    return _TYPE_ALIASES.get(index_type, index_type) == "BUCKET" and engine != MULTIPLE_FILE_GROUPS
+    return has_buckets(properties) and engine != MULTIPLE_FILE_GROUPS
 
 
 def has_directories(properties: Mapping[str, str]) -> bool:

@@ -16,6 +16,7 @@ from functools import partial
 
 from bucketfmt.choices import MetadataPolicy
 from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.buckets.index_settings import has_buckets
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
@@ -23,6 +24,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import find_secondary_columns
 from bucketfmt.metadata_table.metadata_table import MetadataTable, advising_rebuild
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
@@ -151,6 +153,12 @@ class MetadataKeeper:
             return None
         self._check_not_refused(table.config)
         if self._policy == "drop":
+            if RECORD_INDEX in listed and not has_buckets(table.config.properties):
+                raise UnsupportedError(
+                    'metadata_table="drop" on a table with a record index, whose hoodie.properties '
+                    "state no buckets: its rows may be found by the record index alone. Work with "
+                    'metadata_table="sync", or remove the index by metadata_table.drop()'
+                )
             drop_partitions(table, ["files"])
             return None
         found = load_locked_metadata(table, *ahead)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -292,3 +294,15 @@ def test_rows_that_are_spilled(uri: str, monkeypatch: pytest.MonkeyPatch) -> Non
     found = stored(uri)
     assert len(found) == 750
     assert sum(own[0] for own in found.values()) == sum(range(250)) + 2 * sum(range(250, 750))
+
+
+@pytest.mark.parametrize("work", ["compact", "archive", "rollback"])
+def test_services_do_not_remove_the_index_that_rows_are_found_by(
+    tmp_path: Path, golden_copy: Callable[[str, str], Path], work: str
+) -> None:
+    root = golden_copy("1.2.0", "rli")
+    dropping = bf.open(root, writer=bf.WriterConfig(metadata_table="drop"))
+    with pytest.raises(bf.UnsupportedError, match="state no buckets.*record index alone"):
+        getattr(dropping, work)()
+    assert "record_index" in bf.open(root).config.metadata_partitions
+    assert bf.open(root).check().status == "clean"
