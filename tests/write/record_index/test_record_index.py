@@ -302,7 +302,7 @@ def test_services_do_not_remove_the_index_that_rows_are_found_by(
 ) -> None:
     root = golden_copy("1.2.0", "rli")
     dropping = bf.open(root, writer=bf.WriterConfig(metadata_table="drop"))
-    with pytest.raises(bf.UnsupportedError, match="state no buckets.*record index alone"):
+    with pytest.raises(bf.UnsupportedError, match=r"state no buckets.*record index alone"):
         getattr(dropping, work)()
     assert "record_index" in bf.open(root).config.metadata_partitions
     assert bf.open(root).check().status == "clean"
