@@ -315,7 +315,7 @@ class UpdateCollector:
         outlive a delete of the change. Of a row that a delete hides now, a pending compaction may
         compact the delete alone: such rows are kept in the index.
         """
-        snapshot, columns = Snapshot(self._state), self._after.schema
+        basis, columns = self._after.basis, self._after.schema
         slices = {
             (path, own.file_id): own
             for path in {change.partition_path for change in changes}
@@ -327,7 +327,7 @@ class UpdateCollector:
             keys = pc.unique(pa.concat_arrays([change.written, change.removed]))
             if columns is None or file_slice is None or not len(keys):
                 return change
-            seen = read_keys_among(snapshot, columns, file_slice, keys)
+            seen = read_keys_among(basis, columns, file_slice, keys)
             if (change.partition_path, change.file_id) in self._state.pending_compactions:
                 seen = pc.unique(pa.concat_arrays([seen, change.written]))
             gone = keys.filter(pc.invert(pc.is_in(keys, seen)))
@@ -380,7 +380,8 @@ class UpdateCollector:
         for path, file_ids in self._touched_groups.items():
             before += snapshot.slices_where(path, file_ids.__contains__)
             after += [s for s in self._after.newest_slices(path) if s.file_id in file_ids]
-        old, new = (read_secondary_keys(snapshot, columns, own, column) for own in (before, after))
+        old = read_secondary_keys(snapshot.basis, columns, before, column)
+        new = read_secondary_keys(self._after.basis, columns, after, column)
         return {None: plan_secondary_index(old, new, schema, self._definitions[name])}
 
     @cached_property

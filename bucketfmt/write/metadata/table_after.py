@@ -16,7 +16,9 @@ from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.file_slices import TimelineView, find_file_slices
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
+from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_replaced_file_groups
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -76,8 +78,14 @@ class TableAfter:
         return find_file_slices(partition, groups, view, compactions)
 
     @cached_property
+    def basis(self) -> ReadBasis:
+        """What reading `newest_slices` needs to know: to it, what the change logged counts."""
+        basis = Snapshot(self._before).basis
+        return basis if basis.timeline is None else replace(basis, timeline=self._timeline)
+
+    @cached_property
     def _timeline(self) -> Timeline:
-        """The timeline, as far as file slices go."""
+        """The timeline, as far as file slices and log blocks go."""
         own, timeline = self._change.instant, self._before.timeline
         action = comparable_action(own.action, 2)
         # "~" is greater than any digit: the change completes after all that is there.

@@ -237,7 +237,7 @@ class TableContents:
 
     def _secondary_index(self, name: str) -> PartUpdates:
         schema, column = self._snapshot.schema, self.secondary_columns[name]
-        keys = read_secondary_keys(self._snapshot, schema, self._slices, column)
+        keys = read_secondary_keys(self._snapshot.basis, schema, self._slices, column)
         none = pa.array([], keys.type)
         own = metadata_schema(self._config.table_version)
         return {None: plan_secondary_index(none, keys, own, self._definitions[name])}

@@ -22,8 +22,8 @@ from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.metadata.update import PartitionUpdate
 
@@ -34,35 +34,34 @@ _BATCH_ROWS = 131_072
 
 
 def read_secondary_keys(
-    snapshot: Snapshot, schema: TableSchema, slices: Sequence[FileSlice], column: str
+    basis: ReadBasis, schema: TableSchema, slices: Sequence[FileSlice], column: str
 ) -> pa.Array:
     """Return the keys of the entries of all rows of some file slices.
 
     Args:
-        snapshot: The table.
+        basis: Of the table, or of the table as it will be.
         schema: The columns of the table that the slices are of.
-        slices: Of the table, or as they will be.
+        slices: Of that table.
         column: The indexed column.
 
     Raises:
         CorruptError: a file is damaged.
         StorageError: the store failed.
     """
-    state = snapshot.state
     output = pa.schema([schema.with_meta.field(name) for name in (RECORD_KEY, column)])
-    reader = SliceReader(snapshot, RowSpec(table=schema, output=output))
+    reader = SliceReader(basis, RowSpec(table=schema, output=output))
 
     def read(file_slice: FileSlice) -> list[pa.Array]:
         return [
             format_secondary_keys(
                 rows.column(column).combine_chunks().cast(_TEXT),
                 rows.column(RECORD_KEY).combine_chunks(),
-                state.config.table_version,
+                basis.config.table_version,
             )
             for rows in reader.read(file_slice, _BATCH_ROWS)
         ]
 
-    found = map_in_threads(read, slices, waiting_count(state.store))
+    found = map_in_threads(read, slices, waiting_count(basis.store))
     return pa.chunked_array([keys for own in found for keys in own], _TEXT).combine_chunks()
 
 

@@ -14,6 +14,7 @@ from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -43,14 +44,14 @@ def read_slice_keys(snapshot: Snapshot, slices: Sequence[FileSlice]) -> list[pa.
 
 
 def read_keys_among(
-    snapshot: Snapshot, schema: TableSchema, file_slice: FileSlice, keys: pa.Array
+    basis: ReadBasis, schema: TableSchema, file_slice: FileSlice, keys: pa.Array
 ) -> pa.Array:
     """Return those of some keys that a file slice has rows of, log files merged.
 
     Args:
-        snapshot: The table.
+        basis: Of the table, or of the table as it will be.
         schema: The columns of the table that the slice is of.
-        file_slice: Of the table, or as it will be.
+        file_slice: Of that table.
         keys: The keys, as `large_string`.
 
     Raises:
@@ -58,7 +59,7 @@ def read_keys_among(
         StorageError: the store failed.
     """
     output = pa.schema([schema.with_meta.field(RECORD_KEY)])
-    reader = SliceReader(snapshot, RowSpec(table=schema, output=output, keys=keys))
+    reader = SliceReader(basis, RowSpec(table=schema, output=output, keys=keys))
     batches = [rows.column(RECORD_KEY) for rows in reader.read(file_slice, None)]
     chunks = [chunk.cast(_KEYS) for column in batches for chunk in column.chunks]
     return pa.chunked_array(chunks, _KEYS).combine_chunks()
