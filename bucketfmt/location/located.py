@@ -8,10 +8,12 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.snapshot.data_files.files import FileSlice
 
-__all__ = ["NAMED_PARTITIONS", "LateRoutes", "Located", "Settled", "keys_by_partition"]
+__all__ = ["NAMED_PARTITIONS", "LateRoutes", "Located", "Settled", "encode_paths"]
+__all__ += ["keys_by_partition"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +115,18 @@ def keys_by_partition(
         return
     if partitions is not None:
         raise ValueError(NAMED_PARTITIONS)
-    encoded = partition_paths.combine_chunks().dictionary_encode()
-    paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    paths, codes = encode_paths(partition_paths)
     if len(paths) < 2:
         yield from ((path, record_keys, every_row) for path in paths)
         return
     order = np.argsort(codes, kind="stable")
     for path, rows in zip(paths, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
         yield path, record_keys.take(pa.array(rows)), rows
+
+
+def encode_paths(partition_paths: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
+    """Return the distinct paths, none of them null, and for each place the number of its path."""
+    if len(partition_paths) and not pc.max(pc.binary_length(partition_paths)).as_py():
+        return [""], np.zeros(len(partition_paths), np.int32)  # sooner than by hashing each
+    encoded = partition_paths.combine_chunks().dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()

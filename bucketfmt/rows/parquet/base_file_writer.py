@@ -289,9 +289,9 @@ class BaseFileWriter:
         return column.codecs == {self._codec} and column.elements == self._elements.get(name)
 
     @cached_property
-    def _elements(self) -> dict[str, tuple[Struct, ...]]:
+    def _elements(self) -> Mapping[str, tuple[Struct, ...]]:
         """The schema elements of each column of the file."""
-        return schema_elements(self._encode_footer({}))
+        return _elements_of(self._file_schema)
 
     def _encode_footer(self, entries: dict[str, str]) -> bytes:
         """Return the FileMetaData of the file as if it had no rows."""
@@ -322,9 +322,10 @@ class BaseFileWriter:
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
         for index, value in self._constants.items():  # those before it are there
-            absent = np.full(rows.num_rows, value.null_count > 0)
-            zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
-            column = pa.DictionaryArray.from_arrays(zeros, value.drop_null())
+            places = pa.array(np.zeros(rows.num_rows, np.int32))
+            if value.null_count:
+                places = pa.nulls(rows.num_rows, pa.int32())
+            column = pa.DictionaryArray.from_arrays(places, value.drop_null())
             rows = rows.add_column(index, self._file_schema.field(index), column)
         kinds = [
             _TEXTS if c.type == _TEXTS else f.type
@@ -386,6 +387,15 @@ def _schema_errors() -> Iterator[None]:
         yield
     except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(f"the rows do not fit the schema to write: {error}") from error
+
+
+@lru_cache(8)  # mostly all files of a write have the same columns
+def _elements_of(schema: pa.Schema) -> Mapping[str, tuple[Struct, ...]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
+
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema, store_schema=False, **_newer_options()).close()
+    return schema_elements(split_footer(sink.getvalue()))
 
 
 def _encoded(field: pa.Field) -> pa.Field:

@@ -123,6 +123,8 @@ def _in_all(rows: pa.Table, partition_path: str) -> pa.ChunkedArray:
 
 def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:
     """Refuse partition paths with names of folders that file systems do not take."""
+    if not config.partition_fields:
+        return
     for path in paths.unique().to_pylist():
         parts = path.split("/")
         for number, part in enumerate(parts):

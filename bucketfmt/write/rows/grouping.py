@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
-from bucketfmt.location.located import keys_by_partition
+from bucketfmt.location.located import encode_paths, keys_by_partition
 from bucketfmt.location.locator import Locator
 from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.process import this_process
@@ -68,8 +68,7 @@ def split_rows(
     """
     if not rows.num_rows:
         return
-    encoded = partition_paths.combine_chunks().dictionary_encode()
-    paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    paths, codes = encode_paths(partition_paths)
     order = _stable_order(numbers)
     if len(paths) > 1:
         order = order[_stable_order(codes[order])]
