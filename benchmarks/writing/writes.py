@@ -59,9 +59,9 @@ _GZIP = (
     "out on both sides of it."
 )
 _ZSTD = (
-    "Of the processor time of a load, four tenths are pyarrow encoding parquet and two tenths "
-    "key filters; of an upsert, three tenths read and decode the old rows, and a quarter is "
-    "pyarrow encoding. Beside other work Hudi loses more than bucketfmt does."
+    "Of the processor time of a load, four tenths are pyarrow encoding parquet and a sixth key "
+    "filters; of an upsert, three tenths are pyarrow encoding, and a quarter reads and decodes the "
+    "old rows. Beside other work Hudi loses more than bucketfmt does."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
 _LEVELS = "Each writes zstd at its own default level: pyarrow, and so bucketfmt, at 1, Hudi at 3."
