@@ -126,7 +126,7 @@ def keys_by_partition(
 
 def encode_paths(partition_paths: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
     """Return the distinct paths, none of them null, and for each place the number of its path."""
-    if len(partition_paths) and not pc.max(pc.binary_length(partition_paths)).as_py():
+    if pc.max(pc.binary_length(partition_paths)).as_py() == 0:
         return [""], np.zeros(len(partition_paths), np.int32)  # sooner than by hashing each
     encoded = partition_paths.combine_chunks().dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()

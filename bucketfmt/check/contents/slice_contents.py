@@ -92,7 +92,7 @@ class SliceExaminer:
 
     @property
     def _may_break_text(self) -> bool:
-        """Whether compactions of Hudi may have stored text that is none."""
+        """Whether compactions of Hudi may have stored text that is not UTF-8."""
         config = self._state.config
         return config.table_type == "MERGE_ON_READ" and config.table_version >= 8
 

@@ -37,7 +37,8 @@ class Replacements:
     def find_changed_columns(self, base: pa.Table) -> set[str]:
         """Return the columns in which any value differs; nested ones are not compared."""
         unchanged = [name for name in base.column_names if name != RECORD_KEY]
-        for count in (_FIRST_PLACES, len(self.places)):  # mostly the first ones tell
+        size = len(self.places)
+        for count in sorted({min(_FIRST_PLACES, size), size}):  # mostly the first ones tell
             before = base.select(unchanged).take(pa.array(self.places[:count]))
             now = self.rows.slice(0, count)
             unchanged = [n for n in unchanged if _are_same(before.column(n), now.column(n))]

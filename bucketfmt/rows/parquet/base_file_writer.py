@@ -265,7 +265,8 @@ class BaseFileWriter:
                 self._judge(whole)
                 self._writer = self._parquet_writer(self._sink, whole.schema)
             with _schema_errors():
-                whole = whole.cast(self._writer.schema)
+                if not whole.schema.equals(self._writer.schema):  # a dictionary that one has not
+                    whole = whole.cast(self._writer.schema)
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
         self._encoded_bytes += rows.nbytes
         if self._encoded_bytes > _KEPT_BYTES:
@@ -273,10 +274,11 @@ class BaseFileWriter:
 
     def _judge(self, rows: pa.Table) -> None:
         """Find out by a sample in which columns, of those met first, values hardly repeat."""
-        if rows.num_rows < _SAMPLE_ROWS:
+        known = self._distinct | self._judged
+        met = [field for field in rows.schema if field.name not in known]
+        names = [f.name for f in met if not (is_nested(f.type) or is_dictionary(f.type))]
+        if not names or rows.num_rows < _SAMPLE_ROWS:
             return
-        plain = [f.name for f in rows.schema if not (is_nested(f.type) or is_dictionary(f.type))]
-        names = [name for name in plain if name not in self._distinct | self._judged]
         random = np.random.default_rng(0)  # the same rows every time
         chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)
         sample = rows.select(names).take(pa.array(chosen))
@@ -327,13 +329,9 @@ class BaseFileWriter:
                 places = pa.nulls(rows.num_rows, pa.int32())
             column = pa.DictionaryArray.from_arrays(places, value.drop_null())
             rows = rows.add_column(index, self._file_schema.field(index), column)
-        kinds = [
-            _TEXTS if c.type == _TEXTS else f.type
-            for c, f in zip(rows.columns, self._file_schema, strict=True)
-        ]
-        schema = pa.schema(map(pa.Field.with_type, self._file_schema, kinds))
-        if rows.schema.equals(schema, check_metadata=True):
+        if rows.schema.equals(self._file_schema, check_metadata=True):
             return rows
+        schema = pa.schema(map(pa.Field.with_type, self._file_schema, rows.schema.types))
         return pa.Table.from_arrays(rows.columns, schema=schema)
 
     def _conform(self, rows: pa.Table) -> pa.Table:
@@ -345,9 +343,10 @@ class BaseFileWriter:
             if rows.column(index).null_count:
                 name = self.schema.field(index).name
                 raise SchemaError(f"column {name}: null, but the schema allows no null")
-        with _schema_errors():
+        if not rows.schema.equals(self.schema):
             target = pa.schema(map(_kept_encoded, rows.columns, self.schema))
-            rows = rows if rows.schema.equals(target) else rows.cast(target)
+            with _schema_errors():
+                rows = rows if rows.schema.equals(target) else rows.cast(target)
         for index in self._hiding:
             field, column = self.schema.field(index), rows.column(index)
             chunks = [fill_hidden_nulls(chunk, field.name) for chunk in column.chunks]
