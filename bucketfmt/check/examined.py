@@ -36,7 +36,7 @@ from bucketfmt.format.table.internal_schema import InternalSchema
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.data_files.file_slices import group_files
+from bucketfmt.snapshot.data_files.file_slices import group_files, is_change_data
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.listing import has_metafile, listed_file, walk_folders
@@ -87,6 +87,7 @@ def event_of_instant(error: BucketfmtError, instant: Instant) -> Finding | NotCh
 
 class _ExaminedFiles(NamedTuple):
     files: Mapping[str, Sequence[DataFile]]
+    change_data: Sequence[DataFile]
     others: Sequence[str]
     faulty: list[FileInfo]
 
@@ -135,6 +136,10 @@ class ExaminedLister:
     def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
         """Return the base and log files of one partition by file id."""
         return self._examined(partition_path).files
+
+    def change_data(self, partition_path: str) -> Sequence[DataFile]:
+        """Return the CDC log files of one partition, which no snapshot reads."""
+        return self._examined(partition_path).change_data
 
     def other_files(self, partition_path: str) -> Sequence[str]:
         """Return the names of the other files of one partition."""
@@ -187,7 +192,8 @@ class ExaminedLister:
                 files.append(listed_file(entry, name))
             elif not entry.is_dir and entry.fault is None:
                 others.append(entry.name)
-        kept = _ExaminedFiles(group_files(files), others, faulty)
+        change_data = [file for file in files if is_change_data(file.name)]
+        kept = _ExaminedFiles(group_files(files), change_data, others, faulty)
         with self._lock:
             return self._found.setdefault(folder, kept)
 

@@ -7,12 +7,12 @@ I/O: `StoreLister` lists the folders of the table, each at most once. Source:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.process import cached_property, new_mutex
-from bucketfmt.snapshot.data_files.file_slices import group_files
+from bucketfmt.snapshot.data_files.file_slices import group_files, is_change_data
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -80,13 +80,19 @@ def is_partition(lister: FileLister, path: str) -> bool:
     return any(map(is_partition_metafile_name, lister.other_files(path)))
 
 
+class _ListedFiles(NamedTuple):
+    files: Mapping[str, Sequence[DataFile]]
+    change_data: Sequence[DataFile]
+    others: Sequence[str]
+
+
 class StoreLister:
     """A `FileLister` that lists folders. Its answers are those of the first listing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = new_mutex()
-        self._found: dict[str, tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]] = {}
+        self._found: dict[str, _ListedFiles] = {}
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:
@@ -108,24 +114,26 @@ class StoreLister:
 
     def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
         """Return the base and log files of one partition by file id."""
-        return self._listed(partition_path)[0]
+        return self._listed(partition_path).files
+
+    def change_data(self, partition_path: str) -> Sequence[DataFile]:
+        """Return the CDC log files of one partition, which no snapshot reads."""
+        return self._listed(partition_path).change_data
 
     def other_files(self, partition_path: str) -> Sequence[str]:
         """Return the names of the other files of one partition."""
-        return self._listed(partition_path)[1]
+        return self._listed(partition_path).others
 
     def prepare(self, partition_paths: Sequence[str]) -> None:
         """List folders side by side."""
         unknown = [path for path in partition_paths if path not in self._found]
         map_in_threads(self._listed, unknown, waiting_count(self._store))
 
-    def _listed(self, folder: str) -> tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]:
+    def _listed(self, folder: str) -> _ListedFiles:
         found = self._found.get(folder)
         return found if found is not None else self._keep(folder, self._store.list(folder))
 
-    def _keep(
-        self, partition_path: str, entries: Iterable[FileInfo]
-    ) -> tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]:
+    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> _ListedFiles:
         files, others = [], []
         for entry in entries:
             name = find_data_file_name(entry.name)
@@ -133,8 +141,10 @@ class StoreLister:
                 files.append(listed_file(entry, name))
             elif not entry.is_dir:
                 others.append(entry.name)
+        change_data = [file for file in files if is_change_data(file.name)]
+        found = _ListedFiles(group_files(files), change_data, others)
         with self._lock:
-            return self._found.setdefault(partition_path, (group_files(files), others))
+            return self._found.setdefault(partition_path, found)
 
 
 def walk_folders(

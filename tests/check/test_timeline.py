@@ -413,6 +413,18 @@ def test_p001_rules_in_the_properties_are_malformed(cow: Patient) -> None:
 # -- T007
 
 
+def test_t007_is_not_said_of_change_data_that_a_plan_names(golden_copy: Copy) -> None:
+    """Hudi 1.2.0 plans the CDC log files of a compaction as if they held rows."""
+    root = golden_copy("1.2.0", "cdc_pending_mor")
+    table = bf.open(root)
+    (instant,) = table.timeline.pending.instants
+    plan = load_compaction_plan(table.store, table.config, instant, table.limits)
+    planned = {name for each in plan.operations for name in each.delta_file_paths}
+    assert {path.name for path in root.glob("*/.*.cdc")} < planned
+    for depth in DEPTHS:
+        assert check_soon(root, depth).findings == ()
+
+
 @pytest.mark.parametrize("version", [6, 9])
 def test_t007_a_plan_with_files_that_are_gone(tmp_path: Path, version: int) -> None:
     table = bf.create(

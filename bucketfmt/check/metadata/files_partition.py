@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_records import FileEntry
@@ -27,12 +28,14 @@ class PartitionFilesView:
     Attributes:
         partition_path: The partition.
         folder: The data files of the folder, by file id.
+        change_data: The CDC log files of the folder.
         slices: What readers see who list folders.
         entries: The record of the metadata table; None where it has no record of the partition.
     """
 
     partition_path: str
     folder: Mapping[str, Sequence[DataFile]]
+    change_data: Sequence[DataFile]
     slices: Sequence[FileSlice]
     entries: Mapping[str, FileEntry] | None
 
@@ -56,7 +59,7 @@ def find_file_differences(
         doomed: Names of files that a clean which is under way deletes.
     """
     path, known = view.partition_path, view.entries or {}
-    there = {_name(file): file for files in view.folder.values() for file in files}
+    there = {_name(file): file for file in chain(*view.folder.values(), view.change_data)}
     # Before version 8 the name of a log file does not tell whether its write was committed.
     seen = {
         _name(file)

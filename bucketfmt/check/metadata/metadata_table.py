@@ -169,7 +169,8 @@ def _compare_files(
     seen = [path for path, own in slices.items() if own]
     yield from find_partition_differences(seen, listed, bool(behind))
     for path, own in slices.items():
-        view = PartitionFilesView(path, state.lister.files(path), own, known.get(path))
+        found, change_data = state.lister.files(path), state.lister.change_data(path)
+        view = PartitionFilesView(path, found, change_data, own, known.get(path))
         yield from find_file_differences(
             view,
             committed,

@@ -22,6 +22,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CompactionOperation
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
+from bucketfmt.snapshot.data_files.file_slices import is_change_data
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -104,13 +105,18 @@ def load_never_committed(
 def find_missing_files(snapshot: Snapshot, operation: CompactionOperation) -> list[str]:
     """Return the files that a compaction plan names and that are not listed, relative to the table.
 
-    Data files that are known to be lost from a commit count as listed.
+    Data files that are known to be lost from a commit count as listed. Hudi plans CDC log files as
+    if they held rows: they are left out, as from the listings of snapshots.
     """
     partition_path = operation.partition_path or ""
     listed = {str(f.name) for f in snapshot.files_of(partition_path, operation.file_id or "")}
     planned = (operation.data_file_path, *operation.delta_file_paths)
     names = ((path or "").rpartition("/")[2] for path in planned)  # plans of version 1 have paths
-    return [join_path(partition_path, name) for name in names if name and name not in listed]
+    return [
+        join_path(partition_path, name)
+        for name in names
+        if name and name not in listed and not is_change_data(find_data_file_name(name))
+    ]
 
 
 def _has_committed(snapshot: Snapshot, file: DataFile) -> bool:

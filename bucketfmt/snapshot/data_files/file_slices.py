@@ -24,6 +24,7 @@ __all__ = [
     "find_file_slices",
     "find_slice_history",
     "group_files",
+    "is_change_data",
 ]
 
 
@@ -70,11 +71,16 @@ class TimelineView:
         return self.timeline.with_history(self.archived)
 
 
+def is_change_data(name: BaseFileName | LogFileName | None) -> bool:
+    """Whether a name is of a CDC log file, which no snapshot reads."""
+    return isinstance(name, LogFileName) and name.is_cdc
+
+
 def group_files(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
     """Return the files of one partition by file id. CDC log files are left out."""
     groups: dict[str, list[DataFile]] = defaultdict(list)
     for file in files:
-        if not (isinstance(file.name, LogFileName) and file.name.is_cdc):
+        if not is_change_data(file.name):
             groups[file.name.file_id].append(file)
     return groups
 

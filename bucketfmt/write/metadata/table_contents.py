@@ -6,7 +6,7 @@ HoodieTableMetadataUtil.readRecordKeysFromFileSlices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -123,7 +123,15 @@ class TableContents:
 
     @cached_property
     def _committed(self) -> Sequence[tuple[str, DataFile]]:
-        """The (partition path, file) of each file that is not of a pending instant.
+        """The (partition path, file) of each file of rows that is not of a pending instant."""
+        return self._select_committed(
+            lambda path: chain.from_iterable(self._lister.files(path).values())
+        )
+
+    def _select_committed(
+        self, find_files: Callable[[str], Iterable[DataFile]]
+    ) -> list[tuple[str, DataFile]]:
+        """Return the (partition path, file) of each file that is not of a pending instant.
 
         Until table version 6 the names of log files do not tell, but what a pending instant has
         announced: its writer may yet remove them. From version 8 on log files with rows for a
@@ -132,12 +140,7 @@ class TableContents:
         timeline, by_write = self._state.timeline, self._config.table_version >= 8
         announced = set() if by_write else self._load_announced()
         recorded = {own[2] for commit in self._state.commits for own in commit.files}
-        listed = [
-            (path, file)
-            for path in self._lister.partitions
-            for group in self._lister.files(path).values()
-            for file in group
-        ]
+        listed = [(path, file) for path in self._lister.partitions for file in find_files(path)]
         if not by_write:
             announced |= self._load_announced()  # what was announced since, and is listed
         return [
@@ -179,7 +182,8 @@ class TableContents:
 
     def _files(self) -> dict[str, MetadataRecord]:
         sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}
-        for path, file in self._committed:
+        change_data = self._select_committed(self._lister.change_data)
+        for path, file in chain(self._committed, change_data):
             sizes[path][str(file.name)] = FileEntry(file.size or 0, False)
         partitions = {format_files_key(path): FileEntry(0, False) for path in sizes}
         found: dict[str, MetadataRecord] = {

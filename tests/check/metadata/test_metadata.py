@@ -95,6 +95,20 @@ def test_m001_file_that_only_the_metadata_table_lists(golden_copy: Copy, version
     assert finding.paths == (f"{partition}/gone.parquet",)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_change_data_that_only_the_metadata_table_lists(
+    golden_copy: Copy, version: str
+) -> None:
+    """CDC log files are in no snapshot, and Hudi lists them in the metadata table."""
+    root = golden_copy(version, "cdc_metadata")
+    assert check_soon(root, "full").findings == ()
+    victim = next(iter(sorted(root.glob("*/.*.cdc"))))
+    victim.unlink()
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity) == ("M001", "error")
+    assert finding.paths == (f"{victim.parent.name}/{victim.name}",)
+
+
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_m001_log_file_that_takes_back_what_was_logged(tmp_path: Path, is_restored: bool) -> None:
     """Readers pass over what it takes back only as long as the timeline begins before that."""

@@ -198,15 +198,17 @@ def positions(lab: Lab, name: str) -> None:
     lab.expect_all(name)
 
 
+_CAPTURE = {
+    "hoodie.table.cdc.enabled": "true",
+    "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER",
+}
+
+
 @recipe()
 @recipe("cdc_mor", merge_on_read=True)
 def cdc(lab: Lab, name: str, merge_on_read: bool = False) -> None:
     """Change data capture: CDC log files beside the data, and the changes Hudi reports."""
-    capture = {
-        "hoodie.table.cdc.enabled": "true",
-        "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER",
-    }
-    options = {**SMALL, **capture, **(MOR if merge_on_read else {})}
+    options = {**SMALL, **_CAPTURE, **(MOR if merge_on_read else {})}
     lab.write(lab.rows(0, 40, 1), name, "upsert", options)
     lab.write(lab.rows(10, 20, 2, "u").union(lab.rows(40, 44, 2)), name, "upsert", options)
     lab.write(lab.rows(0, 5, 3), name, "delete", options)
@@ -217,6 +219,22 @@ def cdc(lab: Lab, name: str, merge_on_read: bool = False) -> None:
         "hoodie.datasource.read.begin.instanttime": "000",
     }
     lab.refused("CDC query", lambda: lab.expect(name, "_changes", **changes))
+
+
+@recipe("cdc_metadata")
+@recipe("cdc_pending_mor", merge_on_read=True)
+def cdc_listed(lab: Lab, name: str, merge_on_read: bool = False) -> None:
+    """CDC log files that the metadata table lists, and that the plan of a compaction names."""
+    options = {**SMALL, **_CAPTURE, "hoodie.metadata.enable": "true"}
+    options |= MOR if merge_on_read else {}
+    lab.write(lab.rows(0, 40, 1), name, "upsert", options)
+    often = {"hoodie.compact.inline.max.delta.commits": "1"} if merge_on_read else {}
+    inline = {**options, **often, "hoodie.compact.inline": str(merge_on_read).lower()}
+    lab.write(lab.rows(10, 20, 2, "u").union(lab.rows(40, 44, 2)), name, "upsert", inline)
+    if merge_on_read:
+        plan = {**options, **often, "hoodie.compact.schedule.inline": "true"}
+        lab.write(lab.rows(15, 25, 3, "v"), name, "upsert", plan)
+    lab.expect_all(name)
 
 
 @recipe(since="1.1.0")

@@ -46,6 +46,25 @@ def test_rewritten_properties_have_no_sidecar_of_the_file_before(
     assert bf.open(table).scan().count() == rows
 
 
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        ("0.15.0", "cdc_metadata"),
+        ("1.0.2", "cdc_metadata"),
+        ("1.2.0", "cdc_metadata"),
+        ("1.2.0", "cdc_pending_mor"),  # the only release that captures changes when it compacts
+    ],
+)
+def test_a_partition_files_that_is_made_anew_lists_change_data_as_hudi(
+    golden_copy: Callable[[str, str], Path], version: str, name: str
+) -> None:
+    table = bf.open(golden_copy(version, name), index=bf.SimpleBucketIndex(2))
+    of_hudi = records_of(table, "files")
+    table.metadata_table.rebuild("files")
+    assert records_of(bf.open(table.uri), "files") == of_hudi
+    assert ".cdc" in str(of_hudi)
+
+
 @pytest.mark.rule("PROP-18")
 def test_rewritten_definitions_of_indexes_have_no_sidecar_of_the_file_before(
     golden_copy: Callable[[str, str], Path],
