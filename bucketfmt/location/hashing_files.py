@@ -33,7 +33,7 @@ from bucketfmt.format.names.layout import (
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.store import FileInfo, Store, has_content
 
 __all__ = [
     "HashingFiles",
@@ -233,7 +233,7 @@ def put_ring(store: Store, metadata: HashingMetadata) -> None:
     folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], metadata.partition_path)
     path = join_path(folder, format_hashing_metadata_name(metadata.instant))
     data = encode_hashing_metadata(metadata)
-    if store.put_if_absent(path, data) or store.read(path, len(data) + 1) == data:
+    if store.put_if_absent(path, data) or has_content(store, path, data):
         return
     raise ConflictError(
         f"the clustering of {metadata.instant} has another ring already than its plan makes of the "

@@ -14,9 +14,10 @@ from typing import Literal, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
+from bucketfmt.errors import LimitError, NotFoundError
 from bucketfmt.format.encoding.cursor import Buffer
 
-__all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store"]
+__all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store", "has_content"]
 
 WRITE_VERBS = frozenset({"put_if_absent", "replace", "replace_if", "delete", "delete_tree"})
 """The verbs of `Store` that change something."""
@@ -171,3 +172,17 @@ class Store(Protocol):
             ValueError: `path` is the root.
         """
         ...
+
+
+def has_content(store: Store, path: str, data: Buffer) -> bool:
+    """Whether a file is there with this content, by whomever.
+
+    For a file that could not be created: the answer to an earlier request may have been lost.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    try:
+        return bool(pa.py_buffer(store.read(path, len(data))).equals(pa.py_buffer(data)))
+    except (LimitError, NotFoundError):
+        return False

@@ -49,7 +49,7 @@ from bucketfmt.format.timeline.instant_content import decode_instant_content, en
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.history import (
     list_archive_files,
     load_history,
@@ -58,7 +58,6 @@ from bucketfmt.timeline.history import (
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant
-from bucketfmt.timeline.transitions import is_published
 
 __all__ = ["HistoryWriter"]
 
@@ -146,7 +145,7 @@ class HistoryWriter:
             name = format_archive_name(last + 1)
             self._check_held()
             path = join_path(config.history_path, name)
-            if not store.put_if_absent(path, block) and not is_published(store, path, block):
+            if not store.put_if_absent(path, block) and not has_content(store, path, block):
                 raise StorageError(
                     "another writer archived at the same time, without the table lock; retry",
                     path=name,

@@ -15,7 +15,6 @@ from itertools import chain
 from bucketfmt.errors import (
     BucketfmtError,
     CorruptError,
-    LimitError,
     StorageError,
     UnsupportedError,
 )
@@ -23,7 +22,7 @@ from bucketfmt.format.names.layout import marker_folder
 from bucketfmt.format.names.names import MarkerName, parse_marker_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.store import FileInfo, Store, has_content
 from bucketfmt.storage.streams import beside, do_together, map_in_threads, waiting_count
 
 __all__ = [
@@ -91,29 +90,20 @@ def put_marker_file(
     data = "".join(f"{marker}\n" for marker in markers).encode()
     while True:
         path = join_path(marker_folder(requested_time), f"MARKERS{number}")
-        if _is_put(store, path, data):
+        if store.put_if_absent(path, data) or has_content(store, path, data):
             return
         number += 1
 
 
 def _put_type(store: Store, requested_time: str) -> None:
     path = join_path(marker_folder(requested_time), _TYPE_FILE)
-    if not _is_put(store, path, _GATHERED.encode()):
+    data = _GATHERED.encode()
+    if not store.put_if_absent(path, data) and not has_content(store, path, data):
         raise StorageError(
             f"the markers of {requested_time} are of another type; roll the instant back, and "
             "write again",
             path=path,
         )
-
-
-def _is_put(store: Store, path: str, data: bytes) -> bool:
-    """Create a file; return whether it is there with this content, by whomever."""
-    if store.put_if_absent(path, data):
-        return True
-    try:
-        return store.read(path, len(data)) == data
-    except LimitError:
-        return False
 
 
 def load_markers(

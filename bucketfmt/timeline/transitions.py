@@ -15,7 +15,6 @@ from contextlib import suppress
 from bucketfmt.errors import (
     CommitUnknownError,
     ConflictError,
-    LimitError,
     LockLostError,
     StorageError,
 )
@@ -24,11 +23,11 @@ from bucketfmt.format.names.instants import State, comparable_action, format_ins
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent, encode_instant_content
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["is_published", "put_completed", "put_inflight", "put_requested"]
+__all__ = ["put_completed", "put_inflight", "put_requested"]
 
 _TRIES_MAX = 3
 
@@ -192,7 +191,7 @@ def _publish(store: Store, path: str, data: Buffer, may_publish: Callable[[], bo
             break
         try:
             # False also if the store itself tried twice, or an earlier try took effect late.
-            if store.put_if_absent(path, data) or is_published(store, path, data):
+            if store.put_if_absent(path, data) or has_content(store, path, data):
                 return
         except StorageError as error:
             failure = error
@@ -211,7 +210,7 @@ def _publish(store: Store, path: str, data: Buffer, may_publish: Callable[[], bo
             path=path,
         )
     try:
-        if is_published(store, path, data):
+        if has_content(store, path, data):
             return
         is_known = store.failures_are_final
     except StorageError:
@@ -243,13 +242,3 @@ def _was_kept(was_kept: Callable[[], bool]) -> bool:
         with suppress(StorageError):
             return was_kept()
     return False
-
-
-def is_published(store: Store, path: str, data: Buffer) -> bool:
-    """Whether a file is there with this content: an answer may be lost that it was created."""
-    if store.info(path) is None:
-        return False
-    try:
-        return store.read(path, len(data)) == data
-    except LimitError:
-        return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bucketfmt.errors import ConflictError, LimitError, NotFoundError, StorageError
+from bucketfmt.errors import ConflictError, StorageError
 from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.names.paths import join_path, nested_partition_error, parent_paths
@@ -16,7 +16,7 @@ from bucketfmt.format.table.properties import PartitionMetadata, encode_partitio
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import has_content
 from bucketfmt.timeline.locking.heartbeat import check_beating
 from bucketfmt.write.files.announcer import Announcer
 
@@ -53,7 +53,11 @@ def put_data_file(
         depth = partition_path.count("/") + 1 if partition_path else 0
         metadata = encode_partition_metadata(PartitionMetadata(requested_time, depth))
         store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
-    if not store.put_if_absent(path, data) and not _is_ours(store, path, data):
+    # The name has a write token that no other attempt has: over a network a request is sent again
+    # where its answer was lost, and finds its own file.
+    if not store.put_if_absent(path, data) and (
+        store.failures_are_final or not has_content(store, path, data)
+    ):
         raise StorageError("a file of that name is there already; try again", path=path)
     try:
         check_beating(store, requested_time)
@@ -67,20 +71,6 @@ def put_data_file(
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
     )
-
-
-def _is_ours(store: Store, path: str, data: bytes | pa.Buffer) -> bool:
-    """Whether a file that is there was created by this very request.
-
-    Over a network a request is sent again where its answer was lost, and finds its own file. The
-    name of a data file has a write token that no other attempt has.
-    """
-    if store.failures_are_final:
-        return False
-    try:
-        return bool(pa.py_buffer(store.read(path, len(data))).equals(pa.py_buffer(data)))
-    except (LimitError, NotFoundError):
-        return False
 
 
 def check_apart(state: TableState, new: str) -> None:

@@ -55,10 +55,10 @@ from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_d
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.metadata_table.valid_instants import is_initial_instant
 from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.store import has_content
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.table_properties import has_table, put_properties
-from bucketfmt.timeline.transitions import is_published
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.delta_commit import INITIAL_WRITE_TOKEN
 from bucketfmt.write.metadata.table_contents import TableContents
@@ -358,7 +358,7 @@ def _put_new(below: LockedTable, path: str, data: bytes) -> None:
         StorageError: the store failed.
     """
     below.check_held()  # what is put late would count, if the next owner completed its instant
-    if not below.store.put_if_absent(path, data) and not is_published(below.store, path, data):
+    if not below.store.put_if_absent(path, data) and not has_content(below.store, path, data):
         below.check_held()
         raise ConflictError("another writer makes the partition too; begin again", path=path)
 
