@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "encode_base_file"]
 
 ROW_GROUP_BYTES = 16 << 20
-"""The most bytes of rows that a writer holds in memory. As parquet these are less than ten
-megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
+"""The bytes of rows that a writer holds in memory, and a quarter more where few rows would be left.
+As parquet these are less than ten megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
 _KEPT_BYTES = 32 << 20  # of rows encoded; what the pool keeps of fewer serves the next file
@@ -173,6 +173,8 @@ class BaseFileWriter:
         start = 0
         while start < num_rows:
             room = (self._row_group_bytes - self._pending_bytes) * num_rows // max(size, 1)
+            if num_rows - start <= room + room // 4:  # rather than a row group of few rows
+                room = num_rows - start
             room = min(max(room, 1), _ROW_GROUP_ROWS - self._pending_rows)
             is_whole = not start and num_rows <= room
             piece = table if is_whole else table.slice(start, room)

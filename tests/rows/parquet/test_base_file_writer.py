@@ -171,6 +171,19 @@ def test_rows_come_in_pieces_and_row_groups_have_their_size() -> None:
     assert reader.read()["_hoodie_record_key"].to_pylist() == [f"k{i:03}" for i in range(100)]
 
 
+@pytest.mark.parametrize(("num_rows", "sizes"), [(125, [125]), (126, [100, 26]), (220, [100, 120])])
+def test_a_row_group_takes_a_quarter_more_rather_than_leave_few_rows(
+    num_rows: int, sizes: list[int]
+) -> None:
+    keys = [f"k{i:03}" for i in range(num_rows)]
+    size = keyed(keys).nbytes * 100 // num_rows
+    data = encode_base_file(keyed(keys), KEYED, KeyFooter(), row_group_bytes=size)
+    reader = BaseFileReader(data)
+    groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == sizes
+    assert reader.read()["_hoodie_record_key"].to_pylist() == keys
+
+
 def test_pieces_of_most_of_a_row_group_are_divided() -> None:
     """Two of them would make a row group that is larger than is held in memory."""
     pieces = [keyed([f"k{i:03}" for i in range(start, start + 30)]) for start in range(0, 120, 30)]
