@@ -152,19 +152,26 @@ class Table:
             try:
                 is_changed = is_outdated or is_empty
                 is_changed = is_changed or may_be_rehashed(self.config, before, timeline)
-                state = self._load_state(timeline, is_changed=is_changed)
+                loaded = self._load_state(timeline, is_changed=is_changed)
             except NotFoundError:
                 # A writer archived or rolled back between the listing and the reading.
                 if not attempts_left:
                     raise
                 continue
+            if loaded is None:
+                return self._find_state(None)
+            state = loaded
             with self._lock:
                 self._state = state
             break
         return state
 
-    def _load_state(self, timeline: Timeline, *, is_changed: bool) -> TableState:
-        """Read the state at a timeline; beside it the properties, if they may have changed."""
+    def _load_state(self, timeline: Timeline, *, is_changed: bool) -> TableState | None:
+        """Read the state at a timeline; beside it the properties, if they may have changed.
+
+        None where the timeline lies elsewhere now: Hudi has upgraded the table, or it was created
+        again.
+        """
         while True:
             config = self.config
             lister = find_lister(self.store, config, timeline, self.limits)
@@ -173,8 +180,11 @@ class Table:
             )
             again = (lambda: self._adopt(load_config(self.store, self.limits)),)
             do_together(self.store, *(again if is_changed else ()), state.load)
-            if self.config is config:
+            now = self.config
+            if now is config:
                 return state
+            if (now.timeline_path, now.timeline_layout) != (config.timeline_path, timeline.layout):
+                return None
             is_changed = False
 
     def _adopt(self, config: TableConfig) -> None:

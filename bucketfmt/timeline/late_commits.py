@@ -14,12 +14,17 @@ from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.load import load_commit_metadata, load_instant_content
+from bucketfmt.timeline.load import (
+    load_commit_metadata,
+    load_instant_content,
+    load_requested_content,
+)
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["LateCommits"]
@@ -40,10 +45,11 @@ class LateCommits:
     def find(
         self, config: TableConfig, timeline: Timeline, completed: Sequence[Instant]
     ) -> list[Instant]:
-        """Return those commits that a completed rollback took back while they were pending.
+        """Return those commits that a rollback took back while they were pending.
 
-        A rollback removes all files of its instant from the timeline. Compactions and clusterings
-        may have been begun again by their plans under the same requested time, and have files then.
+        A rollback removes all files of its instant from the timeline, and is completed then.
+        Compactions and clusterings may have been begun again by their plans under the same
+        requested time, and have files then.
 
         Args:
             config: The table's properties.
@@ -56,7 +62,9 @@ class LateCommits:
         """
         if not completed:
             return []
-        targets = self.load_taken_back(config, timeline, completed[0].requested_time)
+        since = completed[0].requested_time
+        targets = self.load_taken_back(config, timeline, since)
+        targets |= self._load_being_taken_back(config, timeline, since)
         found = []
         for instant in completed:
             if instant.requested_time not in targets or self._has_begun(config, instant):
@@ -95,6 +103,18 @@ class LateCommits:
         known = kept | dict(zip(unread, read, strict=True))
         self._targets = asked = {rollback: known[rollback] for rollback in later}
         return frozenset(target for targets in asked.values() for target in targets)
+
+    def _load_being_taken_back(
+        self, config: TableConfig, timeline: Timeline, since: str
+    ) -> set[str]:
+        """Return the instants that pending rollbacks take back."""
+        found = set()
+        for rollback in timeline.pending.of("rollback").instants:
+            if rollback.requested_time > since:
+                plan = load_requested_content(self._store, config, rollback, self._limits)
+                if isinstance(plan, RollbackPlan) and plan.instant_to_rollback is not None:
+                    found.add(plan.instant_to_rollback.commit_time)
+        return found
 
     def _has_begun(self, config: TableConfig, instant: Instant) -> bool:
         """Whether the timeline has a requested or inflight file of a completed instant."""

@@ -121,7 +121,7 @@ def put_completed(
     """
     layout = config.timeline_layout
     data = encode_instant_content(content, action, State.COMPLETED, layout)
-    _check_inflight(timeline, requested_time, action)
+    _check_inflight(store, config, timeline, requested_time, action)
     prepare()
     completion_time = clock.next_time((timeline.latest_time,)) if layout == 2 else None
     name = format_instant_file_name(
@@ -165,7 +165,15 @@ def _put_pending(
     return Instant(requested_time, action, state, None, name)
 
 
-def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> None:
+def _check_inflight(
+    store: Store, config: TableConfig, timeline: Timeline, requested_time: str, action: str
+) -> None:
+    """Raise unless the timeline has the action inflight.
+
+    Raises:
+        ConflictError: another writer has completed it or rolled it back.
+        StorageError: its file is there, and was not listed: nothing is known of what others did.
+    """
     completes_as = comparable_action(action, 2)
     for instant in reversed(timeline.instants):
         if instant.requested_time == requested_time and (
@@ -177,6 +185,16 @@ def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> Non
             break
     else:
         found = "not on the timeline"
+        name = format_instant_file_name(
+            requested_time, action, State.INFLIGHT, None, config.timeline_layout
+        )
+        path = join_path(config.timeline_path, name)
+        if store.info(path) is not None:
+            raise StorageError(
+                "the store lists files late, which tables cannot be written on: this file is there "
+                "and was not listed. Nothing was published; the next write takes this one back",
+                path=path,
+            )
     raise ConflictError(
         f"{action} {requested_time} is {found} where it should be inflight: another writer "
         "completed it or rolled it back. Nothing was published; reload the table and begin again"

@@ -251,6 +251,17 @@ def test_what_others_rolled_back_is_not_published(layout: int) -> None:
 
 
 @LAYOUTS
+def test_what_is_there_and_was_not_listed_is_not_taken_for_rolled_back(layout: int) -> None:
+    """Its files would be removed as far as they are listed, and the others count once archived."""
+    store = MemoryStore()
+    begin(store, layout)
+    listed_late = Timeline((), layout)
+    with pytest.raises(StorageError, match="lists files late"):
+        put_completed(store, config(layout), listed_late, clock(), T, "commit", DONE)
+    assert len(store.files) == 2
+
+
+@LAYOUTS
 def test_an_equal_time_of_another_action_is_another_instant(layout: int) -> None:
     store = MemoryStore()
     put_inflight(store, config(layout), T, "savepoint")

@@ -51,9 +51,9 @@ class LatePlanError(ConflictError):
 
     def __init__(self, table: LockedTable, instant: Instant) -> None:
         super().__init__(
-            f"the table lock was lost while {instant.action} {instant.requested_time} was planned: "
-            "this process stood still for longer than its lease. Reload the table and begin "
-            "again, with longer leases if it recurs"
+            f"the table lock was lost while {instant.action} {instant.requested_time} was planned, "
+            "or a commit appeared whose writer had lost it: a process stood still for longer than "
+            "its lease. Reload the table and begin again, with longer leases if it recurs"
         )
         self.table, self.instant = table, instant
 
@@ -273,12 +273,35 @@ class LockedTable:
 
         What others do from then on respects the plan, and what they did before is in it.
         """
-        if content is not None:
-            self.check_held()
+        if content is None:
+            return put_requested(self.store, self.config, time, action)
+        known = self.timeline
+        self.check_held()
         instant = put_requested(self.store, self.config, time, action, content)
-        if content is not None and not self.lock.may_publish():
+        if not self.lock.may_publish() or self.has_late_commits(known, instant.requested_time):
             raise LatePlanError(self, instant)
         return instant
+
+    def has_late_commits(self, known: Timeline, own: str) -> bool:
+        """Whether a write was completed meanwhile, though this writer has held the lock.
+
+        The writer of that one stood still between its last look at the lock and the creation of the
+        completed file. Asked for once a file of this writer is there: who comes later finds that.
+
+        Args:
+            known: The timeline, as it was listed under the lock. Who may come late is pending
+                there, or was taken back.
+            own: The requested time of this writer's instant.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        waiting = {instant.requested_time for instant in known.writes.pending.instants}
+        waiting.discard(own)
+        if not waiting:
+            return False
+        completed = load_timeline(self.store, self.config, self.limits).completed.instants
+        return any(instant.requested_time in waiting for instant in completed)
 
     def request_alive(
         self, action: str, content: InstantContent | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from bucketfmt.errors import ConflictError
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 
-__all__ = ["find_later", "find_since", "find_unseen"]
+__all__ = ["find_later", "find_since", "find_uncompared", "find_unseen"]
 
 
 def find_since(before: Timeline, now: Timeline, requested_time: str) -> list[Instant]:
@@ -29,14 +29,36 @@ def find_since(before: Timeline, now: Timeline, requested_time: str) -> list[Ins
     ]
 
 
+def find_uncompared(
+    since: Iterable[Instant],
+    done: Instant,
+    appeared: Callable[[Instant], float | None],
+    begun: Callable[[Instant], float | None],
+) -> list[Instant]:
+    """Return what need not have compared itself with a commit that it came beside.
+
+    The store tells when files appeared. Who was requested after the commit appeared lists the
+    timeline later, and compares itself. All are returned where the store does not tell.
+
+    Args:
+        since: What came beside it.
+        done: The commit, completed.
+        appeared: When the completed file of an instant appeared; None where the store does not
+            tell.
+        begun: When the first file of an instant appeared; likewise.
+    """
+    own = appeared(done)
+    if own is None:
+        return list(since)
+    return [i for i in _effective(since) if (at := begun(i)) is None or at <= own]
+
+
 def find_unseen(
     since: Iterable[Instant], done: Instant, appeared: Callable[[Instant], float | None]
 ) -> list[Instant]:
-    """Return what has not seen a commit that it came beside.
+    """Return what was there before a commit that it came beside: a plan of that time lacks it.
 
-    The store tells when files appeared. A write that completed after the commit appeared has
-    compared itself with it; a plan that was there before lacks it. All are returned where the store
-    does not tell.
+    All are returned where the store does not tell.
 
     Args:
         since: What came beside it.
@@ -47,9 +69,12 @@ def find_unseen(
     own = appeared(done)
     if own is None:
         return list(since)
-    # A write that is pending will compare itself.
-    others = (i for i in since if i.is_completed or i.action not in COMMIT_ACTIONS)
-    return [instant for instant in others if (at := appeared(instant)) is None or at <= own]
+    return [i for i in _effective(since) if (at := appeared(i)) is None or at <= own]
+
+
+def _effective(since: Iterable[Instant]) -> Iterable[Instant]:
+    """Return the instants but for pending writes, which will compare themselves."""
+    return (i for i in since if i.is_completed or i.action not in COMMIT_ACTIONS)
 
 
 def find_later(unseen: Iterable[Instant], done: Instant) -> ConflictError | None:

@@ -9,7 +9,7 @@ TransactionManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -19,11 +19,17 @@ from bucketfmt.errors import (
     BucketfmtError,
     CommitUnknownError,
     ConflictError,
+    CorruptError,
     LockLostError,
+    LockTimeoutError,
     NotFoundError,
     StorageError,
 )
-from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.instants import (
+    State,
+    find_instant_file,
+    format_instant_file_name,
+)
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -34,6 +40,7 @@ from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline, requested_name
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
+from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations
@@ -44,8 +51,13 @@ from bucketfmt.write.commit.conflicts import (
     find_conflicts,
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
-from bucketfmt.write.commit.locked_table import LockableTable
-from bucketfmt.write.commit.lost_lock import find_later, find_since, find_unseen
+from bucketfmt.write.commit.locked_table import LockableTable, LockedTable
+from bucketfmt.write.commit.lost_lock import (
+    find_later,
+    find_since,
+    find_uncompared,
+    find_unseen,
+)
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
@@ -53,6 +65,13 @@ from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
+
+_Times = Callable[[Instant], float | None]  # in seconds; None where the store does not tell
+_MET_LATE = (
+    "{} was published, and another commit appeared beside it, whose writer stood still for longer "
+    "than its lease of the table lock. Rows of one of them may be hidden. Look at the timeline, "
+    "and write the rows that are missing again"
+)
 
 
 class Transaction(PendingInstant):
@@ -168,9 +187,15 @@ class Transaction(PendingInstant):
                 except LockLostError as error:
                     lost = error
                 else:
+                    if self._has_met_late(table, timeline):
+                        met = LockLostError(_MET_LATE.format(self.instant))
+                        done = self._settle(
+                            met, metadata, basis, before, may_overlap, held=table.lock
+                        )
+                    else:
+                        with suppress(BucketfmtError):  # the next write then lists the timeline
+                            self._keyed_commits.kept.leave(table.config, timeline, done)
                     self._is_ended = True
-                    with suppress(BucketfmtError):  # the next write then lists the timeline
-                        self._keyed_commits.kept.leave(table.config, timeline, done)
                     ending.enter_context(beside(store, self.end))  # while the lock is released
         if lost is not None:
             done = self._settle(lost, metadata, basis, before, may_overlap)
@@ -179,6 +204,13 @@ class Transaction(PendingInstant):
         self._keyed_commits.kept.keep(done, metadata)
         return result_of(done, metadata, copied_for=self._find_copied_for(metadata, basis))
 
+    def _has_met_late(self, table: LockedTable, timeline: Timeline) -> bool:
+        """Whether a commit appeared beside this one, or nobody can tell; see `has_late_commits`."""
+        try:
+            return table.has_late_commits(timeline, self.instant)
+        except StorageError:
+            return True
+
     def _settle(
         self,
         lost: LockLostError,
@@ -186,12 +218,15 @@ class Transaction(PendingInstant):
         basis: Basis,
         before: Timeline,
         may_overlap: bool,
+        held: TableLock | None = None,
     ) -> Instant:
-        """Decide, under the lock again, whether a commit stands that appeared without the lock.
+        """Decide, under the lock, whether a commit stands that others need not have seen.
 
-        Whoever publishes without the lock comes here, so of two commits in conflict the one whose
-        writer comes first is taken back. To take it back is to delete its completed file: it is
-        inflight again, and if this process ends here, the next writer rolls it back.
+        Whoever publishes without the lock comes here, and who finds that somebody did. So of two
+        commits in conflict the one whose writer comes first is taken back. To take it back is to
+        delete its completed file: it is inflight again, and if this process ends here, the next
+        writer rolls it back. `held` is the lock, if it has been held since before the commit
+        appeared: nobody can have built on the commit then.
 
         Raises:
             ConflictError: another commit is in conflict, or somebody took this one back. Nothing
@@ -200,7 +235,7 @@ class Transaction(PendingInstant):
         """
         store, config = self.table.store, self.config
         try:
-            with self.table.locks.taken() as lock:
+            with self.table.locks.taken() if held is None else nullcontext(held) as lock:
                 now = load_timeline(store, config, self.table.limits)
                 done = self._find_own(now)
                 if done is None and find_what_may_be_archived(before, now) is not None:
@@ -210,26 +245,21 @@ class Transaction(PendingInstant):
                         f"another writer took {self.instant} back after the table lock was lost. "
                         "Nothing is published; reload the table and retry"
                     )
-                if self.table.late_commits.find(config, now, [done]):
-                    # Its files are gone, whoever built on it.
-                    if not lock.holds():
-                        raise lost
-                    store.delete(join_path(config.timeline_path, done.file_name))
-                    raise ConflictError(
-                        f"another writer rolled {self.instant} back while this process stood "
-                        "still. Nothing is published; reload the table and retry"
-                    )
+                self._check_not_rolled_back(now)
                 since = find_since(before, now, self.instant)
-                unseen = find_unseen(since, done, self._load_times())
-                if not unseen:
+                appeared, begun = self._load_times()
+                uncompared = find_uncompared(since, done, appeared, begun)
+                if not uncompared:
                     return done  # the lock was lost later: whoever came since has seen the commit
+                unseen = find_unseen(since, done, appeared)
                 conflict = find_later(unseen, done) or self._find_late_conflict(
                     before, now, metadata, basis, may_overlap
                 )
                 if conflict is None:
                     return done
-                is_built_on = len(unseen) < len(since) or self.is_built_on(
-                    before, now, config, metadata, by_instant=True
+                is_built_on = held is None and (
+                    len(uncompared) < len(since)
+                    or self.is_built_on(before, now, config, metadata, by_instant=True)
                 )
                 if is_built_on or not lock.holds():
                     raise lost
@@ -240,9 +270,29 @@ class Transaction(PendingInstant):
         except BucketfmtError as error:
             self.heartbeat.abandon()
             self._is_ended = True
+            if isinstance(error, LockTimeoutError):
+                with suppress(CorruptError, StorageError):
+                    self._check_not_rolled_back(load_timeline(store, config, self.table.limits))
             if error is lost:
                 raise
             raise lost from error
+
+    def _check_not_rolled_back(self, now: Timeline) -> None:
+        """Remove this commit where another writer has rolled it back before it appeared.
+
+        Its files are gone, whoever built on it: readers fail on it, and the next writer would
+        remove it, so that it goes without the lock too.
+
+        Raises:
+            ConflictError: it was rolled back.
+        """
+        done = self._find_own(now)
+        if done is not None and self.table.late_commits.find(self.config, now, [done]):
+            self.table.store.delete(join_path(self.config.timeline_path, done.file_name))
+            raise ConflictError(
+                f"another writer rolled {self.instant} back while this process stood still. "
+                "Nothing is published; reload the table and retry"
+            )
 
     def _find_own(self, now: Timeline) -> Instant | None:
         """Return this commit as completed."""
@@ -253,17 +303,30 @@ class Transaction(PendingInstant):
                 return replace(instant, completion_time=time)
         return None
 
-    def _load_times(self) -> Callable[[Instant], float | None]:
-        """Return what tells when a completed instant appeared, or the plan of a pending one."""
+    def _load_times(self) -> tuple[_Times, _Times]:
+        """Return what tells when a completed instant appeared, or the plan of a pending one.
+
+        And what tells when the first file of an instant appeared.
+        """
         listed = self.table.store.list(self.config.timeline_path)
         modified = {entry.name: entry.modified for entry in listed}
+        first: dict[str, float] = {}
+        for entry in listed:
+            file = find_instant_file(entry.name, self.config.timeline_layout)
+            if (
+                file is not None
+                and file.state is not State.COMPLETED
+                and entry.modified is not None
+            ):
+                known = first.get(file.requested_time, entry.modified)
+                first[file.requested_time] = min(known, entry.modified)
 
         def appeared(instant: Instant) -> float | None:
             is_done = instant.is_completed
             name = instant.file_name if is_done else requested_name(instant, self.config)
             return modified.get(name)
 
-        return appeared
+        return appeared, lambda instant: first.get(instant.requested_time)
 
     def _find_late_conflict(
         self,

@@ -91,6 +91,9 @@ class Transactions(LockableTable):
                     yield table
                 except (ConflictError, CorruptError, NotFoundError) as error:
                     is_lost = not table.lock.may_publish()
+                    if isinstance(error, LatePlanError) and not is_lost:
+                        with suppress(BucketfmtError):
+                            Rollbacks(table).withdraw_late(error)
                     if is_lost and not isinstance(error, ConflictError):
                         raise ConflictError(
                             "the table lock was lost: this process stood still for longer than "

@@ -55,7 +55,8 @@ class WriterConfig:
             `hoodie.write.lock.storage.validity.timeout.secs`); it is renewed ten times as often.
             None: 300 s, or 20 s on a disk.
         lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
-        clock_skew_s: How far the clocks of the writers' machines may differ.
+        clock_skew_s: How far the clocks of the writers' machines may differ, so that instants are
+            in the order of the writes. A writer waits for so long.
         heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
         concurrency: `optimistic`: of two writes to one bucket at a time, one is done again.
             `non_blocking`: both stand, and readers merge them: for merge-on-read tables of

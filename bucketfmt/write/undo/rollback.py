@@ -30,7 +30,7 @@ from bucketfmt.format.names.names import (
 )
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.instant_content import InstantContent
-from bucketfmt.format.timeline.plans import CompactionPlan
+from bucketfmt.format.timeline.plans import CompactionPlan, InstantInfo
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from bucketfmt.location.directory_files import delete_directories
 from bucketfmt.location.hashing_files import delete_ring, delete_ring_markers
@@ -133,8 +133,10 @@ class Rollbacks:
             ConflictError: the lock was lost, or its target is savepointed.
         """
         metadata = self.execute(rollback, planned)
+        self._remove_late(planned.target)
         self.table.load_timeline()
         self.table.publish(rollback, metadata)
+        self._remove_late(planned.target)
         delete_markers(self._store, rollback.requested_time)
 
     def execute(self, rollback: Instant, planned: PlannedRollback) -> RollbackMetadata:
@@ -230,6 +232,17 @@ class Rollbacks:
         names = (entry.name for entry in self._store.list(self._config.timeline_path))
         found = (find_instant_file(name, self._config.timeline_layout) for name in names)
         return [f for f in found if f is not None and f.requested_time == requested_time]
+
+    def _remove_late(self, target: InstantInfo) -> None:
+        """Remove the completed file of the target that has appeared while its files were removed.
+
+        Its writer stood still, and had lost the lock. What appears from now on is a late commit to
+        whoever writes next.
+        """
+        for file in self._instant_files(target.commit_time):
+            if _is_same(file.action, target.action) and file.state is State.COMPLETED:
+                self.table.check_held()
+                self._delete_instant_file(file)
 
     def _delete_instant_file(self, file: InstantFile) -> None:
         self._store.delete(join_path(self._config.timeline_path, file.name))

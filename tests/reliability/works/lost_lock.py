@@ -80,6 +80,26 @@ class PausedStore(RecordingStore):
             meanwhile()
 
 
+class SlowStore(RecordingStore):
+    """Takes long over the first file that completes an instant of the table itself.
+
+    What others do meanwhile is told how to have the file appear.
+    """
+
+    def __init__(self, store: Store, meanwhile: Callable[[Callable[[], object]], object]) -> None:
+        super().__init__(store)
+        self._meanwhile: Callable[[Callable[[], object]], object] | None = meanwhile
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        if self._meanwhile is None or not completes(path) or path.startswith(".hoodie/metadata"):
+            return super().put_if_absent(path, data)
+        meanwhile, self._meanwhile = self._meanwhile, None
+        done: list[bool] = []
+        put = super().put_if_absent
+        meanwhile(lambda: done.append(put(path, data)))
+        return done[0]
+
+
 class Trial:
     """One table, its writers, and the clock that they share."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tests.reliability.works.lost_lock import (
     LEASE_ENDS_S,
     SCHEMA,
     PausedStore,
+    SlowStore,
     Trial,
     completes,
     create,
@@ -68,6 +69,76 @@ def test_of_two_commits_in_conflict_the_late_one_is_taken_back(
         with pytest.raises(bf.ConflictError):
             late.upsert(row("a", 1, partition), retries=retries)
     trial.check(expected)
+
+
+@pytest.mark.parametrize("has_record_index", [False, True])
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_commit_that_appears_amid_the_publication_of_another_is_seen_by_that_one(
+    files: MemoryStore, retries: int, has_record_index: bool
+) -> None:
+    """It appears once the other has compared itself: that one has not seen it, though later."""
+    trial = Trial(files)
+    if has_record_index:
+        trial.open().metadata_table.init("files", "record_index")
+    refused = []
+
+    def write(appear: Callable[[], object]) -> None:
+        def appear_now() -> None:
+            appear()
+            trial.clock.sleep(1)
+
+        trial.clock.sleep(LEASE_ENDS_S)
+        other = trial.open(PausedStore(trial.files, appear_now, completes_table))
+        try:
+            other.upsert(row("b", 2), retries=retries)
+        except bf.ConflictError:
+            refused.append("b")
+
+    trial.open(SlowStore(trial.files, write)).upsert(row("a", 1))
+    assert not (retries and refused)
+    trial.check({**BEFORE, "a": 1, **({} if refused else {"b": 2})})
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("has_metadata_table", [False, True])
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("before", ["rollback.requested", "rollback.inflight", "p/", "rollback"])
+def test_a_commit_that_appears_amid_its_rollback_goes_with_it(
+    files: MemoryStore, before: str, dies: bool, has_metadata_table: bool
+) -> None:
+    """Its writer cannot have the lock again, and ends: the table was no more readable."""
+    trial = Trial(files)
+    if has_metadata_table:
+        trial.open().metadata_table.init("files", "record_index")
+
+    def is_step(path: str) -> bool:
+        if before == "p/":  # a file of the late commit, which is deleted
+            return path.startswith(before)
+        return not path.startswith(".hoodie/metadata") and path.endswith(before)
+
+    def write(appear: Callable[[], object]) -> None:
+        def appear_now() -> None:
+            appear()
+            if dies:
+                raise Killed
+
+        trial.clock.sleep(HEARTBEAT_ENDS_S)
+        other = trial.open(PausedStore(trial.files, appear_now, is_step))
+        with suppress(Killed, bf.ConflictError):
+            other.upsert(row("b", 2), retries=0)
+        holder.append(stack.enter_context(trial.open()._transactions.locked()))
+
+    holder: list[object] = []
+    with ExitStack() as stack:
+        late = trial.open(SlowStore(trial.files, write), lock_timeout_s=1)
+        with pytest.raises((bf.LockLostError, bf.ConflictError)):
+            late.upsert(row("a", 1), retries=0)
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().upsert(row("c", 3))
+    rows = trial.open().scan().to_arrow()["id"].to_pylist()
+    assert "a" not in rows or before == "rollback.requested"  # and it is not rolled back
+    expected = {**BEFORE, "a": 1, "b": 2, "c": 3}
+    trial.check({key: value for key, value in expected.items() if key in rows})
 
 
 @pytest.mark.parametrize("partition", ["p", "new"])

@@ -168,3 +168,40 @@ class TestWithoutStatedSchema:
         assert table.scan().to_arrow() == table.schema.empty_table()
         assert table.scan().count() == 0
         assert table.lookup(["a"]).num_rows == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [(6, 8), (6, 9), (9, 6), (8, 9)])
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: sorted(table.scan().to_arrow()["id"].to_pylist()),
+        lambda table: [table.lookup([key])["id"].to_pylist() for key in "ab"],
+        lambda table: sorted(table.changes(None).to_arrow()["id"].to_pylist()),
+        lambda table: len(table.timeline.completed.instants),
+    ],
+    ids=["scan", "lookup", "changes", "timeline"],
+)
+def test_a_timeline_that_lies_elsewhere_now_is_read_there(
+    tmp_path: Path, before: int, after: int, read: Callable[[bf.Table], object]
+) -> None:
+    """As after an upgrade by Hudi: the first call of a table that was open found no rows."""
+    root = tmp_path / "t"
+    tables = []
+    for version, value in ((before, 1), (after, 2)):
+        shutil.rmtree(root, ignore_errors=True)
+        rows = pa.table({"id": ["a", "b"], "v": [value, value]})
+        table = bf.create(
+            root,
+            schema=rows.schema,
+            record_key="id",
+            index=bf.SimpleBucketIndex(2),
+            table_version=version,
+        )
+        table.upsert(rows.slice(0, 1))
+        table.upsert(rows.slice(1))
+        tables.append(table)
+        read(table)
+    old, new = tables
+    assert read(old) == read(bf.open(root)) == read(new)
+    assert old.version == after
+    assert old.scan().to_arrow()["v"].to_pylist() == [2, 2]
