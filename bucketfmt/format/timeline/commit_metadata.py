@@ -39,6 +39,7 @@ from bucketfmt.format.encoding.struct_types import prepare_to_decode
 from bucketfmt.format.names.damaged_names import check_names
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.stat_paths import find_relative_path
 from bucketfmt.format.timeline.timeline_record import (
     Int32,
     Int64,
@@ -82,9 +83,10 @@ class WriteStat(TimelineRecord, frozen=True, gc=False):
     Only the stat of a log file has `log_version`, `log_offset`, `base_file` and `log_files`;
     they are None on the stat of a base file.
 
-    `path` is relative to the table. `prev_commit` is the instant of the base file that was
-    replaced, `NULL_COMMIT` for a new file group; on a log file, the slice's base instant
-    (table version 6) or the delta commit's own instant (8 and later).
+    `path` is relative to the table, also where the file states a URL (`find_relative_path`).
+    `prev_commit` is the instant of the base file that was replaced, `NULL_COMMIT` for a new file
+    group; on a log file, the slice's base instant (table version 6) or the delta commit's own
+    instant (8 and later).
     """
 
     file_id: str | None = None
@@ -144,6 +146,21 @@ class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
         """The files of all partitions."""
         return chain.from_iterable(self.partition_to_write_stats.values())
 
+    def as_read(self) -> CommitMetadata:
+        """Return the commit with the paths that Hudi did not make relative made so (DEV-35)."""
+        stats = self.partition_to_write_stats
+        # Nearly no path has a colon, and there may be a million.
+        odd = [path for path, own in stats.items() if any(":" in (s.path or "") for s in own)]
+        if not odd:
+            return self
+        mended = {path: [_with_relative_path(stat, path) for stat in stats[path]] for path in odd}
+        return msgspec.structs.replace(self, partition_to_write_stats={**stats, **mended})
+
+
+def _with_relative_path(stat: WriteStat, partition_path: str) -> WriteStat:
+    found = find_relative_path(stat.path or "", partition_path, stat.file_id or "")
+    return stat if found is None else msgspec.structs.replace(stat, path=found)
+
 
 prepare_to_decode(CommitMetadata)
 
@@ -177,9 +194,9 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
         record, stats = _decode_large(data, limits)
         metadata = timeline_record(record, CommitMetadata)
         if stats is not None:
-            metadata = msgspec.structs.replace(metadata, partition_to_write_stats=stats)
+            metadata = msgspec.structs.replace(metadata, partition_to_write_stats=stats).as_read()
     else:
-        metadata = decode_json(data, CommitMetadata, "commit metadata")
+        metadata = decode_json(data, CommitMetadata, "commit metadata").as_read()
         if metadata.compacted is None:
             metadata = msgspec.structs.replace(metadata, compacted=False)
         if metadata.operation_type is None:

@@ -33,9 +33,15 @@ __all__ = [
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
+_Self = TypeVar("_Self", bound="TimelineRecord")
+
 
 class TimelineRecord(msgspec.Struct, frozen=True, rename="camel"):
     """Base class of the values."""
+
+    def as_read(self: _Self) -> _Self:
+        """Return what readers take the value for, which was decoded as it is stored."""
+        return self
 
 
 R = TypeVar("R", bound=TimelineRecord)
@@ -96,7 +102,7 @@ def timeline_record(record: Mapping[str, Any], kind: type[R]) -> R:
     """
     try:
         # a record without a version is of the first, not of the one written today
-        return msgspec.convert({"version": 1} | _without_nulls(record), kind)
+        return msgspec.convert({"version": 1} | _without_nulls(record), kind).as_read()
     except msgspec.ValidationError as error:
         raise CorruptError(f"Hoodie{kind.__name__}: {error}") from error
 

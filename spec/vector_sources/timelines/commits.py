@@ -218,6 +218,32 @@ def _commits() -> Iterator[Vector]:
         ListOf([stats % ("path", json.dumps(path)) for path in ("../x", "/x", "a/../../x")]),
         error="unsafe-path",
     )
+    name = ".a-0_3.log.1_0-1-2"
+    forms = ("file:", "hdfs://nn:8020", "hdfs://nn:8020/d/t/", "s3a://b/", "hdfs://[::1]:8020")
+    paths = [(p, root + f"{p}/{name}".lstrip("/")) for root in forms for p in ("", "p", "p/q=a:b")]
+    yield Vector(
+        "written-files.urls",
+        ["DEV-35", "META-5"],
+        _TEXT + ": paths that Hudi meant to be relative",
+        ListOf([_one_stat(partition, path) for partition, path in paths]),
+        [[f"{partition}/{name}".lstrip("/")] for partition, _ in paths],
+    )
+    others = (
+        *(f"file:q/{name}", f"file:xp/{name}", f"file:p/../p/{name}", f"file:/d/../t/p/{name}"),
+        *(f"file:/d//p/{name}", f"file:///d/p/{name}", f"C:p/{name}", f"file:p/x{name}"),
+        *("file:p/.b-0_3.log.1_0-1-2", "file:p/x.txt", f"file:p\\{name}", f"file:d/p/{name}"),
+    )
+    yield Vector(
+        "written-files.other-urls",
+        ["DEV-35", "PATH-1"],
+        _TEXT,
+        ListOf([_one_stat("p", path) for path in others]),
+        error="unsafe-path",
+    )
+
+
+def _one_stat(partition: str, path: str) -> str:
+    return json.dumps({"partitionToWriteStats": {partition: [{"fileId": "a-0", "path": path}]}})
 
 
 def _plans() -> Iterator[Vector]:
