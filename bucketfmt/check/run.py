@@ -33,6 +33,7 @@ from bucketfmt.check.placement.buckets import DuplicateGroups
 from bucketfmt.check.placement.group_keys import find_group_key_faults
 from bucketfmt.check.placement.index_view import IndexView, compare_with_keys, load_index_view
 from bucketfmt.check.placement.keys import KeyTally, find_collapsing_keys
+from bucketfmt.check.placement.lost_key_fields import lost_key_fields_finding
 from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
@@ -179,6 +180,8 @@ class _Check:
         if depth != "quick":
             self._take(self._find_unknown_fields(snapshot), "the columns")
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
+        elif view.is_by_buckets and not state.config.record_key_fields:
+            self._builder.add(lost_key_fields_finding(snapshot, None, ()))
         checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
         self._take(load_past_faults(state, slices), "files that only reads of the past need")

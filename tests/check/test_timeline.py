@@ -399,6 +399,68 @@ def test_t006_fields_that_are_no_columns(cow: Patient, fields: str) -> None:
         assert "are of nope, which the table has no column for" in found[0].evidence
 
 
+def without_key_fields(patient: Patient) -> Patient:
+    path = patient.root / PROPERTIES
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(li for li in lines if not li.startswith("hoodie.table.recordkey")))
+    return patient
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("name", "told", "line"),
+    [
+        ("mor", "; the keys are the values of id", "id"),
+        ("nonpart", "; the keys are the values of id", "id"),
+        ("complexkey", "; the keys name id, name", "id,name"),
+        ("partrules", "; the keys are the values of id", "id"),
+        ("ch_split", "; the keys are the values of id", "id"),
+        ("virtual", "", ""),
+    ],
+)
+def test_t006_key_fields_are_lost(
+    golden_copy: Copy, version: str, name: str, told: str, line: str
+) -> None:
+    """Keys are compared with buckets by what they are themselves."""
+    if name == "partrules":
+        version = "1.2.0"  # no earlier release writes rules
+    patient = without_key_fields(Patient(golden_copy(version, name)))
+    missing = "hoodie.table.recordkey.fields is missing"
+    for depth in DEPTHS:
+        report = check_soon(patient.root, depth)
+        (finding,) = (f for f in report.findings if f.severity != "info")
+        assert (finding.id, finding.severity, finding.paths) == ("T006", "error", (PROPERTIES,))
+        assert missing in finding.evidence
+        assert not finding.data_loss
+        if depth == "quick":
+            assert "put the line hoodie.table.recordkey.fields= with the key" in finding.fix
+        else:
+            assert finding.evidence.endswith(told)
+            assert f"put the line hoodie.table.recordkey.fields={line}" in finding.fix
+            assert not [text for text in report.not_checked if "failed" in text]
+    assert ("4 buckets by _hoodie_record_key" in str(report.not_checked)) == (name == "mor")
+
+
+def test_t006_key_fields_are_lost_and_keys_are_misplaced(cow: Patient) -> None:
+    one, other = (cow.base_file("us", n).name.partition("_")[0] for n in (1, 2))
+    cow.rename_group("us", one, f"00000009{one[8:]}")
+    cow.rename_group("us", other, f"00000001{other[8:]}")
+    without_key_fields(cow)
+    assert {(f.id, f.partition) for f in check_soon(cow.root).findings} == {
+        ("T006", None),
+        ("B005", "us"),
+    }
+    cow.state_buckets(4)
+    findings = check_soon(cow.root).findings
+    assert {f.id for f in findings} == {"T006", "B004", "B006"}
+
+
+def test_tables_without_key_fields_and_buckets_are_clean(golden_copy: Copy) -> None:
+    patient = without_key_fields(Patient(golden_copy("1.2.0", "bloom")))
+    for depth in DEPTHS:
+        assert check_soon(patient.root, depth).status == "clean"
+
+
 def test_t006_schema_at_creation_does_not_parse(cow: Patient) -> None:
     cow.state(hoodie__table__create__schema='{"type"')
     check_says(cow, "T006", cow.root / PROPERTIES, "Avro schema: not JSON")

@@ -1,4 +1,4 @@
-"""The index a check goes by, and how far it can be trusted. B005.
+"""The index a check goes by, and how far it can be trusted. B005, T006.
 
 I/O: `load_index_view` reads index files, `compare_with_keys` a sample of keys.
 """
@@ -14,6 +14,7 @@ import pyarrow as pa
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.placement.buckets import is_bucket_shaped
 from bucketfmt.check.placement.keys import hash_field_choices, is_misplaced
+from bucketfmt.check.placement.lost_key_fields import lost_key_fields_finding, read_key_fields
 from bucketfmt.check.placement.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
@@ -48,6 +49,7 @@ class IndexView:
         is_contradicted: The keys prove another number of buckets (B005): keys need not be
             compared with the one stated.
         dialect: How the table's releases take keys apart.
+        key_fields: Those that the table states, else those that its keys tell (`WHOLE_KEY`).
         hash_fields: What is hashed.
         lacks_hash_fields: Nothing says which of the key fields are hashed: keys have no bucket.
         inferred: Where nothing is stated, the number of buckets each partition's keys prove.
@@ -59,6 +61,7 @@ class IndexView:
     has_buckets: bool
     is_contradicted: bool
     dialect: KeyDialect
+    key_fields: tuple[str, ...]
     hash_fields: tuple[str, ...]
     limits: Limits
     lacks_hash_fields: bool = False
@@ -69,6 +72,11 @@ class IndexView:
         """Whether partitions have hashing rings."""
         index = as_bucket_index(self.index)
         return index is not None and index.has_rings
+
+    @property
+    def is_by_buckets(self) -> bool:
+        """Whether keys are hashed to file groups, however many there are."""
+        return self.has_buckets or as_bucket_index(self.index) is not None
 
     @property
     def has_directories(self) -> bool:
@@ -175,6 +183,7 @@ def load_index_view(
         has_buckets=has_buckets,
         is_contradicted=False,
         dialect=dialect_for_table_version(config.table_version),
+        key_fields=config.record_key_fields,
         hash_fields=hash_fields or config.record_key_fields,
         limits=state.limits,
         lacks_hash_fields=lacks_hash_fields,
@@ -199,6 +208,10 @@ def compare_with_keys(
         each_partition: Where the table as a whole proves nothing, ask each partition.
         events: Takes what contradicts, and what remains unknown.
     """
+    if not snapshot.state.config.record_key_fields and view.is_by_buckets:
+        view = _read_key_fields(view, snapshot, slices, events)
+        if not view.hash_fields or view.lacks_hash_fields:
+            return view
     if view.lacks_hash_fields:
         return _infer_hash_fields(view, snapshot, finder, events)
     stated = as_bucket_index(view.index)
@@ -224,6 +237,31 @@ def _infer_hash_fields(
     return replace(view, hash_fields=hash_fields, lacks_hash_fields=False)
 
 
+def _read_key_fields(
+    view: IndexView,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+    events: list[Event],
+) -> IndexView:
+    """Take the key fields that keys tell, where the property is lost: T006 is told here."""
+    sample = load_key_sample(
+        snapshot, [file_slice for own in slices.values() for file_slice in own]
+    )
+    fields = read_key_fields(snapshot, sample)
+    events.append(lost_key_fields_finding(snapshot, sample, fields))
+    # Index files do not say which of several fields are hashed.
+    is_open = view.has_stored_buckets and not view.hash_fields and len(fields) > 1
+    if is_open or not (view.hash_fields or fields):
+        why = "the fields of the keys are not stated, and keys do not tell what is hashed"
+        events.append(NotChecked("the bucket of each key", why, is_gap=False))
+    return replace(
+        view,
+        key_fields=fields,
+        hash_fields=view.hash_fields or fields,
+        lacks_hash_fields=view.lacks_hash_fields or is_open,
+    )
+
+
 def _are_buckets(file_ids: Sequence[str]) -> bool:
     small = sum(map(is_bucket_shaped, file_ids))
     if small * 2 >= len(file_ids):
@@ -238,8 +276,7 @@ def infer_buckets(
     shaped = [s for s in slices if find_bucket_id(s.file_id) is not None]
     sample = load_key_sample(snapshot, shaped)
     found = [(find_bucket_id(s.file_id) or 0, keys) for s, keys in sample.found]
-    fields = snapshot.state.config.record_key_fields
-    return infer_simple_index(found, _largest(shaped), fields, view.dialect), sample
+    return infer_simple_index(found, _largest(shaped), view.key_fields, view.dialect), sample
 
 
 def _largest(slices: Sequence[FileSlice]) -> int:

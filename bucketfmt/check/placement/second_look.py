@@ -119,7 +119,8 @@ class SecondLook:
             )
         if len(alone):
             belongs = int(layout.assign(alone.slice(0, 1))[0])
-            fit = describe_best_fit(alone, layout, bucket_id, self._config.record_key_fields)
+            fields = self._config.record_key_fields or layout.hash_fields
+            fit = describe_best_fit(alone, layout, bucket_id, fields)
             yield Finding.of(
                 "B006",
                 f"{len(alone)} keys of this bucket belong in others: {_show(alone)}, the first in "
