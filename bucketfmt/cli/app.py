@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 import bucketfmt
 from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
 from bucketfmt.cli.wording import in_shell_words
-from bucketfmt.errors import BucketfmtError, LimitError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
+from bucketfmt.format.names.layout import METADATA_FOLDER
 
 __all__ = ["COMMANDS", "ExitCode", "app", "run"]
 
@@ -205,7 +206,7 @@ def run() -> None:
         print(f"bucketfmt: not supported: {in_shell_words(str(error))}", file=sys.stderr)
         code = ExitCode.UNSUPPORTED
     except BucketfmtError as error:
-        print(f"bucketfmt: {in_shell_words(str(error))}", file=sys.stderr)
+        print(f"bucketfmt: {in_shell_words(str(error))}{_next_step(error)}", file=sys.stderr)
         code = ExitCode.FAILED
     except (BrokenPipeError, SystemExit):  # typer exits where a pipe is closed, and only there
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
@@ -244,6 +245,14 @@ def _show_warning(
 ) -> None:
     """Print a warning of the library as errors are printed, without the line of the code."""
     print(f"bucketfmt: warning: {in_shell_words(str(message))}", file=sys.stderr)
+
+
+def _next_step(error: BucketfmtError) -> str:
+    """Return what to do about a damaged file of the timeline, where the error does not say it."""
+    is_of_timeline = (error.path or "").startswith(f"{METADATA_FOLDER}/")
+    if isinstance(error, CorruptError) and is_of_timeline and "; " not in error.message:
+        return "; see `bucketfmt check`"
+    return ""
 
 
 def _usage_message(error: Exception) -> str:

@@ -5,11 +5,13 @@ I/O: reads the files, batch by batch where their format allows.
 
 from __future__ import annotations
 
+import csv
 import io
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,8 @@ def open_row_files(
             lacks and others have is null.
 
     Raises:
-        typer.BadParameter: a file does not exist, or has another format.
+        NotFoundError: a file does not exist.
+        typer.BadParameter: a file has another format.
         SchemaError: the files, or rows that are to be alike, do not agree on the columns.
     """
     first = _open(files[0], file_format, schema, alike)
@@ -116,6 +119,8 @@ def _open(
 ) -> pa.RecordBatchReader:
     check_local(file)
     is_stdin = str(file) == "-"
+    if not is_stdin and not file.exists():
+        raise bucketfmt.NotFoundError("no such file", path=str(file))
     if is_stdin and sys.stdin is None:
         raise typer.BadParameter("standard input is closed; give a file")
     if file_format is FileFormat.AUTO:
@@ -256,4 +261,36 @@ def _naming(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise typer.BadParameter(f"{file}: {error}") from error
+        told = _OF_CSV_COLUMN.fullmatch(str(error))
+        if told is None:
+            raise typer.BadParameter(f"{file}: {error}") from error
+        line, name = _find_in_csv(file, int(told["column"]), told["value"])
+        where = f"{file}: {f'line {line}, ' if line else ''}column {int(told['column']) + 1}"
+        if name is not None:
+            where += f" ({name})"
+        raise typer.BadParameter(f"{where}: {told['what']}; correct the value") from error
+
+
+_OF_CSV_COLUMN = re.compile(
+    r"In CSV column #(?P<column>\d+): (?P<what>.*?(?:invalid value '(?P<value>.*)')?)", re.DOTALL
+)
+"""An error of pyarrow, which counts columns from 0 and tells no line."""
+
+
+def _find_in_csv(file: Path, column: int, value: str | None) -> tuple[int | None, str | None]:
+    """Return the line of the first record with a value in a column, and the column's name."""
+    if str(file) == "-":
+        return None, None
+    name = None
+    with (
+        suppress(OSError, csv.Error, IndexError),
+        open(file, encoding="utf-8-sig", errors="replace", newline="") as text,
+    ):
+        records = csv.reader(text)
+        name = next(records, [])[column]
+        line = records.line_num + 1
+        for record in records if value is not None else ():
+            if record[column : column + 1] == [value]:
+                return line, name
+            line = records.line_num + 1
+    return None, name

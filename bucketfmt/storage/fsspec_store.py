@@ -93,7 +93,9 @@ class FsspecStore:
             fs, root = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
             raise StorageError(_missing_package(self._protocol, error)) from error
-        except (ValueError, TypeError):
+        except (ValueError, TypeError) as error:
+            if str(error).startswith("Protocol not known") and "::" not in url:
+                raise ValueError(f"{url}: unknown scheme {self._protocol}://; {_SCHEMES}") from None
             raise  # the caller's URL or options
         except Exception as error:
             if self._protocol in ("hdfs", "arrow_hdfs") and isinstance(error, OSError):
@@ -359,6 +361,12 @@ _HDFS_IS_READ = (
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "
     "CLASSPATH=$(hadoop classpath --glob), or use webhdfs://HOST:PORT/PATH, which needs neither"
+)
+
+
+_SCHEMES = (
+    "tables are at local paths, and at URLs of s3, s3a, gs, gcs, az, abfs, abfss, hdfs, webhdfs, "
+    "memory, or another file system that is installed and that fsspec knows"
 )
 
 

@@ -60,6 +60,13 @@ class LocalStore:
         """The absolute path of the root."""
         return self._root
 
+    def find_file_in_the_way(self) -> str | None:
+        """Return the path of a file that is where the root, or a folder above it, would be."""
+        place = self._root
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        return None if os.path.isdir(place) else place
+
     @property
     def failures_are_final(self) -> bool:
         """True: the operating system has answered when a verb raises."""

@@ -517,7 +517,7 @@ class TestUpsert:
         assert read(table) == TRIPS.to_pylist()
 
     def test_a_file_that_is_not_there(self, cli: Cli, table: Path, tmp_path: Path) -> None:
-        fails(cli("upsert", table, tmp_path / "no.csv"), 64, "no.csv")
+        fails(cli("upsert", table, tmp_path / "no.csv"), 2, "no.csv: no such file")
 
 
 class TestDelete:

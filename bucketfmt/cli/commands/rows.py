@@ -260,14 +260,26 @@ def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
     """Return the keys of the command line, then those of a file.
 
     Raises:
-        typer.BadParameter: the file cannot be read.
+        typer.BadParameter: the file cannot be read or has no keys, or a key is empty.
     """
     found = list(keys or ())
+    if "" in found:
+        raise typer.BadParameter("a KEY is empty, and Hudi stores no empty key; leave it out")
     if keys_from is not None:
+        before = len(found)
         try:
             source = 0 if str(keys_from) == "-" else keys_from  # 0 is standard input
             with open(source, encoding="utf-8", closefd=source is keys_from) as lines:
                 found += (line.removesuffix("\n") for line in lines)
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
+        if len(found) == before:
+            raise typer.BadParameter(
+                f"--keys-from {keys_from}: the file has no keys; give one a line"
+            )
+        if "" in found:
+            raise typer.BadParameter(
+                f"--keys-from {keys_from}: line {found.index('') - before + 1} is empty, and Hudi "
+                "stores no empty key; remove the line"
+            )
     return found

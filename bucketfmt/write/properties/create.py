@@ -18,6 +18,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.location.rule_files import put_rules
+from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, put_properties
 
@@ -28,9 +29,12 @@ def check_no_table(store: Store) -> None:
     """Check that a table can be put here.
 
     Raises:
-        ValueError: there is one already, or the folder is a part of another one.
+        ValueError: there is one already, or a file, or the folder is a part of another one.
         StorageError: the store failed.
     """
+    file = store.find_file_in_the_way() if isinstance(store, LocalStore) else None
+    if file is not None:
+        raise ValueError(f"{file} is a file; give another folder")
     if has_table(store):
         raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
     is_partition = any(map(is_partition_metafile_name, store.list_names("")))
