@@ -22,6 +22,7 @@ __all__ = ["Step", "find_newer", "find_step"]
 
 _FILE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clean"})
 _FILE_ACTIONS_LAYOUT_1 = _FILE_ACTIONS | {"rollback"}
+_STAY_BEHIND_RESTORE = frozenset({"clean", "rollback"})
 _SUFFIX_DIGITS = 3  # added by layout 1 to instants that only the metadata table has
 _MILLISECONDS_DIGITS = 17
 _FIRST_INITIAL_SUFFIX = "010"
@@ -137,13 +138,19 @@ def _find_missing(data: Timeline, own: list[Instant], synced: set[str]) -> list[
     actions = _FILE_ACTIONS_LAYOUT_1 if data.layout == 1 else _FILE_ACTIONS
     initial = [i for i in own if i.action == "deltacommit" and _is_initial(i, data.layout)]
     start = min((_start_of(instant, data.layout) for instant in initial), default="")
+    restores = data.completed.of("restore").instants
+    restored = [restore for restore in restores if _has_restored(restore, own, data)]
+    # Hudi's restore takes back there what came since, cleans too, and then lists the table's files.
+    listed = max((_time_of(restore, data.layout) for restore in restored), default="")
     missing = []
     for instant in data.completed.instants:
         if instant.action == "restore":
-            if not _has_restored(instant, own, data):
+            if instant not in restored:
                 missing.append(instant)
         elif instant.action in actions and instant.requested_time not in synced:
-            missing.append(instant)
+            stays = instant.action in _STAY_BEHIND_RESTORE
+            if not stays or _time_of(instant, data.layout) > listed:
+                missing.append(instant)
     return [i.requested_time for i in missing if _time_of(i, data.layout) > start]
 
 

@@ -106,6 +106,27 @@ AMENDING_5 = f"{time(5)}500.deltacommit"
             [INITIAL, "5.deltacommit", "10.deltacommit", "20.deltacommit"],
             Step(),
         ),
+        # Hudi took the clean back there, and listed the files anew
+        (
+            ["5.commit", "7.clean", "9.restore", "20.commit"],
+            [INITIAL, "5.deltacommit", "10.deltacommit", "20.deltacommit"],
+            Step(),
+        ),
+        (
+            ["5.commit", "7.clean", "9.restore", "12.clean"],
+            [INITIAL, "5.deltacommit", "9.restore"],
+            Step(missing=(time(12),)),
+        ),
+        (
+            ["5.commit", "7.clean", "9.restore"],
+            [INITIAL, "5.deltacommit"],
+            Step(missing=(time(7), time(9))),
+        ),
+        (
+            ["5.commit", "7.commit", "9.restore"],
+            [INITIAL, "5.deltacommit", "9.restore"],
+            Step(missing=(time(7),)),
+        ),
     ],
 )
 def test_steps_of_layout_2(data: list[str], metadata: list[str], step: Step) -> None:
@@ -128,6 +149,11 @@ INITIAL_AT_5 = f"{time(5)}010.deltacommit"
         ),
         (["1.commit"], [f"{ZEROS}010.deltacommit"], Step(missing=(time(1),))),
         (["1.commit"], [f"{ZEROS}010.deltacommit", "1.deltacommit"], Step()),
+        (
+            ["7.commit", "8.rollback", "9.clean", "11.restore", "12.rollback"],
+            [INITIAL_AT_5, "7.deltacommit", "11.deltacommit"],
+            Step(missing=(time(12),)),
+        ),
     ],
 )
 def test_steps_of_layout_1(data: list[str], metadata: list[str], step: Step) -> None:

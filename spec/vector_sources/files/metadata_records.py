@@ -447,6 +447,38 @@ def _timelines() -> Iterator[Vector]:
             },
             {**known, "missing": [t[3]]},
         ),
+        # what a restore took back there with others, which the table's timeline keeps
+        (
+            {
+                "layout": 2,
+                "data": [
+                    f"{t[1]}_{t[2]}.commit",
+                    f"{t[3]}_{t[4]}.clean",
+                    f"{t[5]}_{t[7]}.restore",
+                    f"{t[6]}_{t[8]}.clean",
+                ],
+                "metadata": [initial, f"{t[5]}_{t[6]}.restore"],
+            },
+            {**known, "missing": [t[6]]},
+        ),
+        (
+            {
+                "layout": 1,
+                "data": [
+                    f"{t[2]}.commit",
+                    f"{t[3]}.rollback",
+                    f"{t[4]}.clean",
+                    f"{t[5]}.restore",
+                    f"{t[6]}.rollback",
+                ],
+                "metadata": [
+                    f"{t[1]}010.deltacommit",
+                    f"{t[2]}.deltacommit",
+                    f"{t[5]}.deltacommit",
+                ],
+            },
+            {**known, "missing": [t[6]]},
+        ),
     ]
     yield Vector(
         "metadata-step.all",
