@@ -15,7 +15,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.plans import RollbackPlan
-from bucketfmt.format.timeline.service_metadata import RollbackMetadata
+from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
@@ -29,11 +29,12 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["LateCommits"]
 
+_UNDOING_ACTIONS = ("rollback", "restore")
 _FILES_ASKED = 100  # of a service: where so many are gone, a rollback has removed them
 
 
 class LateCommits:
-    """Finds the late commits of one table; reads each rollback once, since none changes.
+    """Finds the late commits of one table; reads each rollback and restore once: none changes.
 
     Safe to use from several threads, and in a forked child.
     """
@@ -45,11 +46,11 @@ class LateCommits:
     def find(
         self, config: TableConfig, timeline: Timeline, completed: Sequence[Instant]
     ) -> list[Instant]:
-        """Return those commits that a rollback took back while they were pending.
+        """Return those commits that a rollback or restore took back while they were pending.
 
-        A rollback removes all files of its instant from the timeline, and is completed then.
-        Compactions and clusterings may have been begun again by their plans under the same
-        requested time, and have files then.
+        Both remove all files of an instant from the timeline, and are completed then. Compactions
+        and clusterings may have been begun again by their plans under the same requested time, and
+        have files then.
 
         Args:
             config: The table's properties.
@@ -57,7 +58,7 @@ class LateCommits:
             completed: The completed commits that are asked for, in the order of the timeline.
 
         Raises:
-            CorruptError: a completed rollback does not decode.
+            CorruptError: a completed rollback or restore does not decode.
             StorageError: the store failed.
         """
         if not completed:
@@ -77,32 +78,46 @@ class LateCommits:
         return found
 
     def load_taken_back(
-        self, config: TableConfig, timeline: Timeline, since: str
+        self,
+        config: TableConfig,
+        timeline: Timeline,
+        since: str,
+        actions: Sequence[str] = _UNDOING_ACTIONS,
     ) -> frozenset[str]:
-        """Return the instants that completed rollbacks of the timeline name.
+        """Return the instants that completed rollbacks and restores of the timeline name.
+
+        A restore leaves none of its rollbacks on the timeline: it alone names what it took back.
 
         Args:
             config: The table's properties.
             timeline: The timeline.
-            since: Rollbacks that were requested before are left out.
+            since: What was requested before, or then, is left out.
+            actions: Which of `rollback` and `restore` to ask.
 
         Raises:
-            CorruptError: a completed rollback does not decode.
+            CorruptError: a completed rollback or restore does not decode.
             StorageError: the store failed.
         """
-        rollbacks = timeline.completed.of("rollback").instants
-        later = [rollback for rollback in rollbacks if rollback.requested_time > since]
+        undoing = timeline.completed.of(*_UNDOING_ACTIONS).instants
+        later = [instant for instant in undoing if instant.requested_time > since]
         kept = self._targets  # other threads replace it
-        unread = [rollback for rollback in later if rollback not in kept]
+        unread = [instant for instant in later if instant not in kept]
 
-        def load_targets(rollback: Instant) -> tuple[str, ...]:
-            content = load_instant_content(self._store, config, rollback, self._limits)
+        def load_targets(instant: Instant) -> tuple[str, ...]:
+            content = load_instant_content(self._store, config, instant, self._limits)
+            if isinstance(content, RestoreMetadata):
+                return (*content.instants_to_rollback,)
             return (*content.commits_rollback,) if isinstance(content, RollbackMetadata) else ()
 
         read = map_in_threads(load_targets, unread, waiting_count(self._store))
         known = kept | dict(zip(unread, read, strict=True))
-        self._targets = asked = {rollback: known[rollback] for rollback in later}
-        return frozenset(target for targets in asked.values() for target in targets)
+        self._targets = asked = {instant: known[instant] for instant in later}
+        return frozenset(
+            target
+            for instant, targets in asked.items()
+            if instant.action in actions
+            for target in targets
+        )
 
     def _load_being_taken_back(
         self, config: TableConfig, timeline: Timeline, since: str

@@ -280,6 +280,55 @@ def die() -> None:
     raise Killed
 
 
+def test_a_late_commit_that_was_restored_over_goes(files: MemoryStore) -> None:
+    """A restore leaves no rollback: its own metadata alone tells what it took back."""
+    trial = Trial(files)
+    point = trial.open().savepoint()
+
+    def restore() -> None:
+        trial.clock.sleep(HEARTBEAT_ENDS_S)
+        trial.open().restore(point)
+        assert not trial.open().timeline.of("rollback").instants
+
+    late = trial.open(OvertakenStore(trial.files, restore, die))
+    with pytest.raises(Killed):
+        late.upsert(row("x", 1), retries=0)
+    appeared = late.timeline.writes.completed.instants[-1].requested_time
+    assert find_told_late(trial) == [appeared]
+    trial.clock.sleep(HEARTBEAT_ENDS_S)
+    trial.open().upsert(row("c", 3, "q"))
+    trial.check({**BEFORE, "c": 3})
+    assert appeared not in trial.open().timeline.requested_times
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_compaction_that_was_executed_after_a_restore_is_not_late(
+    tmp_path: Path, version: int
+) -> None:
+    """By a process that had its plan from before: its files are there, and are read."""
+    table = create(tmp_path / "t", table_type="MERGE_ON_READ", table_version=version)
+    table.upsert(row("x", 0))
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+    point = trial.open().savepoint()
+    trial.open().upsert(row("x", 1))
+    trial.open().compact()
+    compaction = trial.open().timeline.writes.completed.instants[-1]
+    own = {
+        path: data
+        for path, data in trial.files.files.items()
+        if path.endswith((compaction.file_name, f"_{compaction.requested_time}.parquet"))
+    }
+    assert len(own) == 2
+    trial.open().restore(point)
+    assert trial.open().scan().to_arrow()["v"].to_pylist() == [0]
+    for path, data in own.items():
+        assert trial.files.put_if_absent(path, data)
+    assert not find_told_late(trial)
+    trial.open().upsert(row("y", 2))
+    assert compaction.requested_time in trial.open().timeline.requested_times
+    trial.check({"x": 1, "y": 2})
+
+
 def delete_late(files: MemoryStore) -> Trial:
     """Return a table with a late commit that was rolled back: it deletes the partition q."""
     trial = Trial(files)
