@@ -163,12 +163,21 @@ def _assign_by_name(
 ) -> dict[str, list[DataFile]]:
     """Table version 6: a log file's name holds the instant of its slice.
 
-    Whether its blocks are committed is told by the blocks, not by the name.
+    Whether its blocks are committed is told by the blocks, not by the name. Of a slice that nothing
+    has begun the log file belongs to the slice before: a restore by Hudi takes a planned compaction
+    back, and leaves the log files that are named after it. Hudi 1.x has them there too.
     """
+    starts = (
+        {*base_instants} if pending_compaction is None else {*base_instants, pending_compaction}
+    )
     logs: dict[str, list[DataFile]] = defaultdict(list)
     for name, file in log_files:
-        if view.is_visible(name.instant) or name.instant == pending_compaction:
-            logs[name.instant].append(file)
+        instant = name.instant
+        if instant in starts:
+            logs[instant].append(file)
+        elif view.is_visible(instant):
+            before = max((start for start in starts if start < instant), default=instant)
+            logs[before].append(file)
     return logs
 
 

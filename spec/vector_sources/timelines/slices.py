@@ -68,6 +68,16 @@ def _slices() -> Iterator[Vector]:
         ],
     )
     yield vector(
+        "v6-slice-that-was-never-begun",
+        ["SLICE-3", "NAME-4"],
+        6,
+        [_base(t[1]), _log(t[1]), _log(t[3], 1), _log(t[3], 2), _base(t[5])],
+        [
+            _slice(t[1], _base(t[1]), _log(t[1]), _log(t[3], 1), _log(t[3], 2)),
+            _slice(t[5], _base(t[5])),
+        ],
+    )
+    yield vector(
         "v8-by-completion-time",
         ["SLICE-4", "NAME-4"],
         8,

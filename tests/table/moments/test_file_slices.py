@@ -96,6 +96,19 @@ class TestVersion6:
         assert history(view, *files, pending=3) == [(t(1), base(1), files[1:])]
         assert history(view, base(1), log(1), pending=3) == [(t(1), base(1), [log(1)])]
 
+    def test_logs_of_a_slice_that_nothing_has_begun_are_in_the_slice_before(self) -> None:
+        """A restore by Hudi took their compaction back, and left them; then all was archived."""
+        files = [base(1), log(1), log(2, 1), log(2, 2)]
+        view = at_once(1, 2, 3, 4, 5, version=6)
+        assert history(view, *files) == [(t(1), base(1), files[1:])]
+        assert history(view, *files, base(3), log(3)) == [
+            (t(1), base(1), files[1:]),
+            (t(3), base(3), [log(3)]),
+        ]
+        assert history(view, *files, log(3), pending=3) == [(t(1), base(1), [*files[1:], log(3)])]
+        assert history(at_once(1, version=6), *files) == [(t(1), base(1), [log(1)])]
+        assert history(view, log(1), base(2)) == [(t(1), None, [log(1)]), (t(2), base(2), [])]
+
     def test_a_group_that_began_behind_a_pending_compaction(self) -> None:
         assert history(at_once(4, version=6), log(3), pending=3) == [(t(3), None, [log(3)])]
 
