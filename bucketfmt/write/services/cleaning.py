@@ -5,7 +5,8 @@ deleted is recorded. A clean that was not completed, Hudi's or one from here, is
 Source: CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
 
 The temporary files that writers leave on a local disk when they are killed are deleted too. Hudi
-deletes what the markers of a write name and its commit does not; no marker names these files.
+deletes what the markers of a write name and its commit does not; no marker names these files. So
+are log files that a restore by Hudi left of a compaction that was planned.
 
 Where Hudi also removes the folder of a partition that has no file groups left, it stays here: a
 writer may be about to put files there.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.names.instants import State
@@ -61,6 +63,7 @@ from bucketfmt.write.services.plan_clean import (
     parse_clean_plan,
     plan_clean,
 )
+from bucketfmt.write.services.restored_over import load_restored_over
 from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, load_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
@@ -329,6 +332,7 @@ def _load_basis(state: TableState, partitions: Sequence[str] | None) -> CleanBas
         clustering=clustering,
         compacting=compacting,
         needed=needed,
+        restored_over=load_restored_over(state, chain.from_iterable(sliced.values())),
     )
 
 

@@ -92,6 +92,8 @@ class CleanBasis:
         compacting: File groups that pending compactions will rewrite, each with the requested
             time of its compaction.
         needed: Names of files that savepoints and pending compactions need.
+        restored_over: Paths of log files whose file slice a restore took back, and in which nothing
+            counts.
     """
 
     root: str
@@ -101,6 +103,7 @@ class CleanBasis:
     clustering: Collection[FileGroupId]
     compacting: Mapping[FileGroupId, str]
     needed: Collection[str]
+    restored_over: Collection[str] = ()
 
 
 def is_idle(timeline: Timeline, retention: Retention) -> bool:
@@ -116,7 +119,7 @@ def plan_clean(basis: CleanBasis, retention: Retention) -> CleanerPlan | None:
 
     A file group that is being clustered is left alone. A replaced file group goes as a whole once
     no retained commit reads it, unless one of its files is needed; of every other file group the
-    slices of `find_old_files` go.
+    slices of `find_old_files` go, and log files that a restore left.
     """
     timeline = basis.view.timeline
     if is_idle(timeline, retention):
@@ -163,7 +166,10 @@ def _find_files(
             if _is_past(by, earliest) and not _is_needed(files, basis.needed):
                 yield from files
             continue
-        history = find_slice_history(*group, files, basis.view, basis.compacting.get(group))
+        left = [file for file in files if file.path in basis.restored_over]
+        yield from (file for file in left if not _is_needed([file], basis.needed))
+        kept = [file for file in files if file not in left] if left else files
+        history = find_slice_history(*group, kept, basis.view, basis.compacting.get(group))
         yield from find_old_files(history, retention, earliest, basis.needed, basis.view)
 
 

@@ -173,12 +173,14 @@ def find_clean_partitions(
     """Return the partition paths in which to clean; None if any may have files to delete.
 
     What was retired before the commits `retiring` the last clean has deleted, unless it kept the
-    files of a savepoint that is gone.
+    files of a savepoint that is gone. A restore may have left log files anywhere.
     """
     if _cleaned_until(commits, last) is None or last is None:
         return None
     savepoints = {i.requested_time for i in timeline.completed.of("savepoint").instants}
     if not savepoints >= find_savepoint_times(last):
+        return None
+    if _after(timeline.completed.of("restore").instants, timeline.completed.of("clean").last):
         return None
     paths = {path for commit in retiring for path in _partitions_of(commit)}
     return sorted(paths | {path for commit in retiring for path, _ in commit.replaced})

@@ -91,6 +91,24 @@ def savepointed(lab: Lab, name: str, merge_on_read: bool = False, restored: bool
     lab.expect_as_of(name)
 
 
+@recipe(until="0.15.0")
+def restored_planned_mor(lab: Lab, name: str) -> None:
+    """A table restored over a planned compaction, after which log files are named. These stay."""
+    options = {**SMALL, **MOR}
+    lab.write(lab.rows(0, 40, 1), name, "upsert", options)
+    lab.write(lab.rows(10, 20, 2, "u"), name, "upsert", options)
+    point = lab.instants(name)[-1].requested
+    lab.call("create_savepoint", name, f"commit_time => '{point}'")
+    often = "hoodie.compact.inline.max.delta.commits=1"
+    lab.call("run_compaction", name, f"op => 'schedule', options => '{often}'")
+    lab.write(lab.rows(15, 25, 3, "v"), name, "upsert", options)
+    lab.call("rollback_to_savepoint", name, f"instant_time => '{point}'")
+    lab.call("delete_savepoint", name, f"instant_time => '{point}'")
+    lab.write(lab.rows(18, 30, 4, "w"), name, "upsert", options)
+    lab.expect_all(name)
+    lab.expect_as_of(name)
+
+
 @recipe("downgraded_3", until="0.15.0", version="THREE")
 @recipe("downgraded_4", until="0.15.0", version="FOUR")
 @recipe("downgraded_5", until="0.15.0", version="FIVE")

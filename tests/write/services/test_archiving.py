@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
@@ -17,6 +19,7 @@ from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     RollbackMetadata,
     SavepointMetadata,
+    decode_restore_metadata,
 )
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.progress import Progress
@@ -33,6 +36,7 @@ from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, crea
 
 pytestmark = pytest.mark.rotated
 
+Copy = Callable[[str, str], Path]
 VERSIONS = (6, 8, 9)
 
 
@@ -401,6 +405,91 @@ def test_files_that_came_after_their_rollback_count_at_no_time(
     assert table.archive(min_commits=2, max_commits=3)
     assert len(table.timeline.writes.instants) == 2
     assert_reads_as(table.uri, model)
+
+
+def restored_planned(folder: Path) -> tuple[bf.Table, pa.Table, str, set[str]]:
+    """Return a table that Hudi restored, with five writes since.
+
+    And its rows; the compaction that was planned, and taken back; the log files that are named
+    after it, without the folder's checksums.
+    """
+    table = bf.open(str(folder), writer=NO_SERVICES)
+    for ts in range(100, 105):
+        given = table.scan().to_arrow()
+        ordering = given.schema.get_field_index("ts")
+        given = given.set_column(ordering, "ts", pa.array([ts] * len(given), given["ts"].type))
+        table.upsert(given)
+    (path,) = folder.glob(".hoodie/*.restore")
+    plan = min(decode_restore_metadata(path.read_bytes()).instants_to_rollback)
+    left = {p.relative_to(folder).as_posix() for p in folder.glob(f"*/.*_{plan}.log.*")}
+    return table, given.sort_by("id"), plan, {p for p in left if not p.endswith(".crc")}
+
+
+def read_sorted(folder: Path) -> pa.Table:
+    return bf.open(str(folder)).scan().to_arrow().sort_by("id")
+
+
+@pytest.mark.rule("TL-31")
+def test_log_files_that_a_restore_by_hudi_left_stay_until_a_clean(golden_copy: Copy) -> None:
+    """Once the timeline began after the plan, they were the newest slices, and all rows gone."""
+    folder = golden_copy("0.15.0", "restored_planned_mor")
+    table, expected, plan, left = restored_planned(folder)
+    assert len(left) == 12
+    table.archive(min_commits=2, max_commits=3)
+    assert table.timeline.writes.instants[0].requested_time < plan
+    assert read_sorted(folder).equals(expected)
+    assert {f.paths[0] for f in table.check("full").findings} == left
+
+    planned = table.clean(retain=1)
+    done = table.clean(retain=1, dry_run=False)
+    assert set(done.files) == set(planned.files) == left
+    assert len(done.instants) == 1
+    assert table.archive(min_commits=2, max_commits=3)
+    assert table.timeline.writes.instants[0].requested_time > plan
+    assert read_sorted(folder).equals(expected)
+    assert table.check("full").findings == ()
+    table.compact()
+    assert read_sorted(folder).equals(expected)
+
+
+@pytest.mark.parametrize("state", ["committed", "pending", "damaged"])
+def test_log_files_that_may_count_are_not_cleaned(golden_copy: Copy, state: str) -> None:
+    """As a writer that still has the plan logs to its slice."""
+    folder = golden_copy("0.15.0", "restored_planned_mor")
+    table, _, _, left = restored_planned(folder)
+    first, last = min(left), table.timeline.writes.instants[-1]
+    logged = {
+        p for p in folder.glob("ap/.*.log.*") if last.requested_time.encode() in p.read_bytes()
+    }
+    added = folder / first.replace(".log.1_", ".log.3_")
+    added.write_bytes(min(logged).read_bytes()[: -9 if state == "damaged" else None])
+    if state == "pending":
+        (folder / ".hoodie" / last.file_name).unlink()
+        (folder / ".hoodie/.heartbeat").mkdir(exist_ok=True)
+        (folder / ".hoodie/.heartbeat" / last.requested_time).touch()
+    done = table.clean(retain=1, dry_run=False)
+    assert set(done.files) == left
+    assert added.exists()
+
+
+@pytest.mark.rule("SLICE-3")
+def test_what_others_archived_past_such_log_files_is_read_and_compacted(golden_copy: Copy) -> None:
+    """As Hudi archives, and as Hudi 1.x reads. All rows were gone, and a clean deleted them."""
+    folder = golden_copy("0.15.0", "restored_planned_mor")
+    table, expected, plan, left = restored_planned(folder)
+    for path in folder.glob(".hoodie/2*"):
+        if path.name < plan:
+            path.unlink()
+    assert table.timeline.writes.instants[0].requested_time > plan
+    assert read_sorted(folder).equals(expected)
+    table.upsert(expected)
+    assert read_sorted(folder).equals(expected)
+    assert table.compact() is not None
+    assert read_sorted(folder).equals(expected)
+    table.upsert(expected)
+    assert left <= set(table.clean(retain=1, dry_run=False).files)
+    assert read_sorted(folder).equals(expected)
+    assert table.check("full").findings == ()
 
 
 @pytest.mark.rule("TL-26")

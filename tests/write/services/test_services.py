@@ -392,8 +392,8 @@ def commit(time: str, path: str, *, base: bool = False, retires: bool = False) -
 
 
 def timeline_of(*texts: str) -> Timeline:
-    """`10d` is a deltacommit, `10c` a commit, `10x` a clean, `10p` a pending compaction."""
-    names = {"d": "deltacommit", "c": "commit", "x": "clean", "p": "compaction"}
+    """`10d` is a deltacommit; c: a commit, x: a clean, r: a restore, p: a pending compaction."""
+    names = {"d": "deltacommit", "c": "commit", "x": "clean", "p": "compaction", "r": "restore"}
     found = []
     for text in texts:
         state = State.REQUESTED if text[-1] == "p" else State.COMPLETED
@@ -452,6 +452,8 @@ def test_a_clean_is_due_where_commits_retired_files_since_the_last() -> None:
     assert find_clean_partitions(timeline, commits, retiring, cleaned_until("12")) == ["p13"]
     assert find_clean_partitions(timeline, commits, retiring, last) is None  # savepoint is gone
     assert find_clean_partitions(timeline, commits, retiring, cleaned_until("09")) is None
+    restored = timeline_of("10c", "11c", "12c", "13c", "13x", "14r", "14c", "15c")
+    assert find_clean_partitions(restored, commits, retiring, cleaned_until("12")) is None
     soon = timeline_of("10c", "11c", "12c", "13c", "14c", "14x", "15c")
     assert find_retiring(soon, commits, services, cleaned_until("12")) == ()
     assert find_retiring(timeline, commits, Services(clean=None), None) == ()
