@@ -12,7 +12,7 @@ from bucketfmt.arguments import check_choice, check_int
 from bucketfmt.choices import CleanPolicy
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.layout import is_metadata_path
-from bucketfmt.format.names.names import FileGroupId, find_data_file_name
+from bucketfmt.format.names.names import FileGroupId, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.plans import (
     OWN_PLAN,
@@ -167,10 +167,15 @@ def _find_files(
                 yield from files
             continue
         left = [file for file in files if file.path in basis.restored_over]
-        yield from (file for file in left if not _is_needed([file], basis.needed))
+        if not _is_needed(left, basis.needed):
+            yield from sorted(left, key=_version_of)  # the command blocks last
         kept = [file for file in files if file not in left] if left else files
         history = find_slice_history(*group, kept, basis.view, basis.compacting.get(group))
         yield from find_old_files(history, retention, earliest, basis.needed, basis.view)
+
+
+def _version_of(file: DataFile) -> int:
+    return file.name.version if isinstance(file.name, LogFileName) else 0
 
 
 def _is_past(replacement: Instant, earliest: Instant | None) -> bool:

@@ -25,8 +25,9 @@ __all__ = ["load_restored_over"]
 def load_restored_over(state: TableState, files: Iterable[DataFile]) -> frozenset[str]:
     """Return the paths of those log files whose file slice a restore took back.
 
-    A file is left out of which a commit or a block says that it may count: blocks have to be of
-    instants that a rollback or a restore took back, or that the timeline would have and has not.
+    A slice is left out as a whole if a commit or a block says that something in it may count:
+    blocks have to be of instants that a rollback or a restore took back, or that the timeline would
+    have and has not. Without its command blocks, the rest would count once it is archived.
 
     Args:
         state: The table as it is now.
@@ -58,6 +59,8 @@ def load_restored_over(state: TableState, files: Iterable[DataFile]) -> frozense
         return is_archived or timeline.contains(time)
 
     def is_dead(file: DataFile) -> bool:
+        if file.path in named:
+            return False
         try:
             data = store.read(file.path, limits.log_file_bytes_max)
             spans = list(decode_log_file(data, limits))
@@ -66,9 +69,13 @@ def load_restored_over(state: TableState, files: Iterable[DataFile]) -> frozense
             return False  # it does not tell
         return len(times) == len(spans) and not any(map(may_count, times))
 
-    unnamed = [file for file in logs if file.path not in named]
-    dead = map_in_threads(is_dead, unnamed, waiting_count(store))
-    return frozenset(f.path for f, it_is in zip(unnamed, dead, strict=True) if it_is)
+    dead = map_in_threads(is_dead, logs, waiting_count(store))
+    alive = {_slice_of(file) for file, it_is in zip(logs, dead, strict=True) if not it_is}
+    return frozenset(file.path for file in logs if _slice_of(file) not in alive)
+
+
+def _slice_of(file: DataFile) -> tuple[str, str, str]:
+    return file.path.rpartition("/")[0], file.name.file_id, file.name.instant
 
 
 def _instant_of(block: LogBlock) -> str:

@@ -454,7 +454,7 @@ def test_log_files_that_a_restore_by_hudi_left_stay_until_a_clean(golden_copy: C
 
 @pytest.mark.parametrize("state", ["committed", "pending", "damaged"])
 def test_log_files_that_may_count_are_not_cleaned(golden_copy: Copy, state: str) -> None:
-    """As a writer that still has the plan logs to its slice."""
+    """As a writer that still has the plan logs to its slice. The slice stays as a whole."""
     folder = golden_copy("0.15.0", "restored_planned_mor")
     table, _, _, left = restored_planned(folder)
     first, last = min(left), table.timeline.writes.instants[-1]
@@ -468,7 +468,9 @@ def test_log_files_that_may_count_are_not_cleaned(golden_copy: Copy, state: str)
         (folder / ".hoodie/.heartbeat").mkdir(exist_ok=True)
         (folder / ".hoodie/.heartbeat" / last.requested_time).touch()
     done = table.clean(retain=1, dry_run=False)
-    assert set(done.files) == left
+    slice_of_it = {path for path in left if path.startswith(first.partition(".log.")[0])}
+    assert len(slice_of_it) == 2
+    assert set(done.files) == left - slice_of_it
     assert added.exists()
 
 

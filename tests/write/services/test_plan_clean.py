@@ -176,7 +176,10 @@ BASES = [base(n) for n in range(1, 6)]
         ),
         pytest.param(
             basis_of(
-                FIVE, [base(1), log(3), log(3, 2)], restored_over=[log(3, 2)], needed=[log(3, 2)]
+                FIVE,
+                [base(1), log(3), log(3, 2)],
+                restored_over=[log(3), log(3, 2)],
+                needed=[log(3, 2)],
             ),
             Retention(retain=2),
             set(),
