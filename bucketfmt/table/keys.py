@@ -17,6 +17,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.exact_cast import cast_exactly, plain_values
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
+from bucketfmt.rows.columns.python_values import infer_column
 from bucketfmt.rows.columns.virtual_keys import is_encoding_open, partition_paths, record_keys
 
 __all__ = [
@@ -177,14 +178,19 @@ def _read_list(keys: list[Any], config: TableConfig) -> pa.Array | pa.Table:
         if isinstance(first, str) or first is None:
             return pa.array(keys, pa.string())
         if isinstance(first, Mapping):
-            return pa.Table.from_pylist(keys)
+            return _rows_of_dicts(keys)
         if isinstance(first, tuple):
             return _rows_of_tuples(keys, config)
-        return pa.table({_only_field(config): pa.array(keys)})
+        field = _only_field(config)
+        return pa.table({field: infer_column(field, keys)})
     except (pa.ArrowException, UnicodeError, AttributeError, TypeError, OverflowError) as error:
         raise TypeError(
             f"keys is a list of one type: text, values of the key field, tuples or dicts: {error}"
         ) from error
+
+
+def _rows_of_dicts(keys: list[Mapping[str, Any]]) -> pa.Table:
+    return pa.table({name: infer_column(name, [key.get(name) for key in keys]) for name in keys[0]})
 
 
 def _rows_of_tuples(keys: list[tuple[Any, ...]], config: TableConfig) -> pa.Table:
@@ -193,9 +199,8 @@ def _rows_of_tuples(keys: list[tuple[Any, ...]], config: TableConfig) -> pa.Tabl
         fields = (*fields, *config.partition_fields)
     if any(not isinstance(key, tuple) or len(key) != len(fields) for key in keys):
         raise TypeError(f"each tuple has the values of {', '.join(fields)}")
-    return pa.table(
-        {name: list(each) for name, each in zip(fields, zip(*keys, strict=True), strict=True)}
-    )
+    columns = zip(fields, zip(*keys, strict=True), strict=True)
+    return pa.table({name: infer_column(name, each) for name, each in columns})
 
 
 def _only_field(config: TableConfig) -> str:
