@@ -178,7 +178,7 @@ def _read_list(keys: list[Any], config: TableConfig) -> pa.Array | pa.Table:
         if isinstance(first, str) or first is None:
             return pa.array(keys, pa.string())
         if isinstance(first, Mapping):
-            return _rows_of_dicts(keys)
+            return _rows_of_dicts(keys, config)
         if isinstance(first, tuple):
             return _rows_of_tuples(keys, config)
         field = _only_field(config)
@@ -189,8 +189,23 @@ def _read_list(keys: list[Any], config: TableConfig) -> pa.Array | pa.Table:
         ) from error
 
 
-def _rows_of_dicts(keys: list[Mapping[str, Any]]) -> pa.Table:
-    return pa.table({name: infer_column(name, [key.get(name) for key in keys]) for name in keys[0]})
+def _rows_of_dicts(keys: list[Mapping[str, Any]], config: TableConfig) -> pa.Table:
+    """Return dicts as rows. A field that tells keys or partitions is in all of them, or in none.
+
+    A dict without its partition means all partitions only where no dict has one.
+    """
+    fields = (*config.record_key_fields, *config.partition_fields)
+    telling = {RECORD_KEY, PARTITION_PATH, "record_key", "partition_path"}
+    telling.update(field.partition(".")[0] for field in fields)
+    names = dict.fromkeys(name for key in keys for name in key)
+    for name in telling & names.keys():
+        lacking = [key for key in keys if name not in key]
+        if lacking:
+            raise TypeError(
+                f"{lacking[0]!r:.80} lacks {name}, which other dicts have: give it in each, None "
+                "for null, or in none"
+            )
+    return pa.table({name: infer_column(name, [key.get(name) for key in keys]) for name in names})
 
 
 def _rows_of_tuples(keys: list[tuple[Any, ...]], config: TableConfig) -> pa.Table:

@@ -170,6 +170,26 @@ def test_keys_are_not_taken_for_others(tmp_path: Path) -> None:
     assert table.to_arrow().to_pylist() == [{"day": date(2024, 1, 2), "n": 2}]
 
 
+def test_keys_as_dicts_of_other_fields(tmp_path: Path) -> None:
+    """The fields of the first dict counted: the key of one partition was deleted in all."""
+    schema = pa.schema({"id": pa.string(), "p": pa.string(), "n": pa.int64()})
+    table = bf.create(tmp_path / "t", schema=schema, record_key="id", partition_by="p")
+    rows = [{"id": key, "p": p, "n": 1} for key in "ab" for p in ("x", "y")]
+    table.upsert(rows)
+    for keys in ([{"id": "b"}, {"id": "a", "p": "x"}], [{"id": "a", "p": "x"}, {"id": "b"}]):
+        for take in (table.delete, table.lookup, table.locate):
+            with pytest.raises(TypeError, match=r"\{'id': 'b'\} lacks p, which other dicts have"):
+                take(keys)
+    with pytest.raises(TypeError, match=r"\{\} lacks p, which other dicts have|lacks id"):
+        table.delete([{}, {"id": "a", "p": "x"}])
+    assert table.scan().count() == 4
+    table.delete([{"id": "a", "p": "x"}, {"id": "b", "p": "y", "n": 1}])
+    left = sorted((row["id"], row["p"]) for row in table.to_arrow().to_pylist())
+    assert left == [("a", "y"), ("b", "x")]
+    table.delete([{"id": "a"}, {"id": "b", "n": 1}])
+    assert table.scan().count() == 0
+
+
 def test_objects_of_polars(tmp_path: Path) -> None:
     """Their addresses in memory were stored."""
     frame = pl.DataFrame({"id": ["a"], "x": pl.Series([object()], dtype=pl.Object)})
