@@ -63,6 +63,7 @@ class TableModel:
             ordering: As for `bucketfmt.create`: of two rows with one key the one with the
                 greater values is kept, and of rows with equal values the later row.
         """
+        self._record_key = tuple(record_key)
         self._key_columns = (*partition_by, *record_key)
         self._partition_columns = tuple(partition_by)
         self._ordering = tuple(ordering)
@@ -74,8 +75,12 @@ class TableModel:
     # -- changes
 
     def upsert(self, rows: Iterable[Row] | pa.Table) -> None:
-        """Add or replace rows."""
-        for row in _dicts(rows):
+        """Add or replace rows. Of dicts, a column that a row lacks and others have is null.
+
+        Raises:
+            ValueError: no row has a key, partition or ordering column.
+        """
+        for row in self._whole(rows):
             key = self._key(row)
             known = self.rows.get(key)
             if known is None or self._order(row) >= self._order(known):
@@ -83,9 +88,18 @@ class TableModel:
                 self._written[key] = None
 
     def delete(self, rows: Iterable[Row] | pa.Table) -> None:
-        """Remove the rows with the keys of these rows, which need no other columns."""
+        """Remove the rows with the keys of these rows, which need no other columns.
+
+        A row without its partition columns removes its key in all partitions, as in a table.
+        """
         for row in _dicts(rows):
-            self._remove(self._key(row))
+            if row.keys() >= {*self._partition_columns}:
+                self._remove(self._key(row))
+                continue
+            values = tuple(row[name] for name in self._record_key)
+            depth = len(self._partition_columns)
+            for key in [key for key in self.rows if key[depth:] == values]:
+                self._remove(key)
 
     def delete_where(self, passes: Callable[[Row], bool]) -> None:
         """Remove the rows for which the function returns true."""
@@ -94,7 +108,7 @@ class TableModel:
 
     def insert_overwrite(self, rows: Iterable[Row] | pa.Table, *, table: bool = False) -> None:
         """Replace the partitions of these rows; with `table=True`, the whole table."""
-        given = list(_dicts(rows))
+        given = self._whole(rows)
         partitions = {self._partition(row) for row in given}
         self.delete_where(lambda row: table or self._partition(row) in partitions)
         self.upsert(given)
@@ -192,6 +206,15 @@ class TableModel:
                 f"missing rows {sorted(missing, key=str)}, unexpected rows "
                 f"{sorted(extra, key=str)}, different rows (found, expected) {differing}"
             )
+
+    def _whole(self, rows: Iterable[Row] | pa.Table) -> list[Row]:
+        """Return rows that all have the columns of all, as a table makes them of dicts."""
+        given = list(_dicts(rows))
+        names = dict.fromkeys(name for row in given for name in row)
+        needed = (*self._key_columns, *self._ordering) if given else ()
+        if lacking := [name for name in needed if name not in names]:
+            raise ValueError(f"the rows lack the columns {', '.join(lacking)}; give them")
+        return [{name: row.get(name) for name in names} for row in given]
 
     def _key(self, row: Row) -> _Key:
         return tuple(row[name] for name in self._key_columns)

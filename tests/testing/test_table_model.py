@@ -92,6 +92,33 @@ def test_what_commits_nothing_is_no_commit(model: TableModel) -> None:
     assert found(model) == FIRST
 
 
+def test_dicts_of_other_columns(tmp_path: Path) -> None:
+    """As a table: rows that lacked the partition column were a KeyError."""
+    schema = pa.schema({"id": pa.string(), "p": pa.string(), "ts": pa.int64(), "n": pa.int64()})
+    table = bf.create(
+        tmp_path / "t", schema=schema, record_key="id", partition_by="p", ordering="ts"
+    )
+    model = TableModel(["id"], ["p"], ["ts"])
+    given: Rows = [row("x", 1), {"id": "x", "ts": 1}, {"id": "y", "ts": 1, "n": 7}, row("z", 1)]
+    model.upsert(given)
+    model.commit(table.upsert(given))
+    model.check(table)
+    assert found(model) == {("a", "x", 1), (None, "x", 1), (None, "y", 1), ("a", "z", 1)}
+    for keys in ([{"id": "z", "p": "b"}, {"id": "y", "p": None}], [{"id": "x"}]):
+        model.delete(keys)
+        model.commit(table.delete(keys))
+        model.check(table)
+    assert found(model) == {("a", "z", 1)}
+    given = [{"id": "z", "ts": 2}]
+    with pytest.raises(bf.SchemaError, match="the rows lack the columns"):
+        table.upsert(given)
+    for write in (model.upsert, model.insert_overwrite):
+        with pytest.raises(ValueError, match="the rows lack the columns p; give them"):
+            write(given)
+    model.insert_overwrite([])
+    assert found(model) == {("a", "z", 1)}
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
