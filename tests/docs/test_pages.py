@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer import Exit
 from typer.main import get_command
@@ -34,7 +36,63 @@ def test_getting_started(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_metadata_table(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.unpack_archive(site / "downloads/trips.tar.xz", tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert play(ROOT / "docs/how-to/metadata-table.md") == 6
+    assert play(ROOT / "docs/how-to/metadata-table.md") == 9
+
+
+TRIPS = pa.table({"id": ["t1", "t2"], "city": ["sf", "ny"], "ts": [1, 1], "fare": [10.5, 7.25]})
+
+
+def snippets(page: str) -> list[str]:
+    """Return the blocks of Python of a page that a reader puts into a program."""
+    text = (ROOT / "docs/how-to" / page).read_text()
+    found = [body for _, language, body in FENCE.findall(text) if language == "python"]
+    return [body for body in found if not body.startswith(">>> ")]
+
+
+def test_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of the page and its commands run in one folder, one after the other."""
+    monkeypatch.chdir(tmp_path)
+    (first, *_) = snippets("write.md")
+    names: dict[str, Any] = {}
+    exec(first, names)
+    assert names["t"].to_arrow()["id"].to_pylist() == ["t1"]
+
+    pq.write_table(TRIPS, "trips.parquet")
+    Path("more.csv").write_text("id,city,ts,fare\nt2,ny,2,1.5\nt3,la,2,2.5\n")
+    pq.write_table(TRIPS.slice(0, 1), "monday.parquet")
+    text = (ROOT / "docs/how-to/write.md").read_text().partition("## From the shell")[2]
+    ((_, _, body),) = FENCE.findall(text)
+    printed = {
+        " ".join(words): run(words) for words, _ in commands(body) if words[0] == "bucketfmt"
+    }
+    assert len(printed) == 6
+    assert not [told for told in printed.values() if "rror" in told]
+    assert "dry" in list(printed)[-1]
+    left = bf.open("warehouse/rides").to_arrow().sort_by("id")
+    assert left.select(["id", "fare"]).to_pydict() == {"id": ["t1", "t3"], "fare": [10.5, 2.5]}
+
+
+def test_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bf.create("warehouse/trips", schema=TRIPS, record_key="id", partition_by="city")
+    t = bf.open("warehouse/trips", writer=bf.WriterConfig(services=None))
+    t.upsert(TRIPS)
+    names: dict[str, Any] = {"rows": TRIPS}
+    services, one_by_one, taken_back = snippets("maintain-a-table.md")
+    for snippet in (services, one_by_one, taken_back):
+        exec(snippet, names)
+    assert isinstance(names["instant"], str)
+    assert names["t"].to_arrow().sort_by("id") == TRIPS
+    assert names["instant"] not in t.inspect.commits()["requested_time"].to_pylist()
+
+
+def test_virtual_logs_of_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"bf": bf, "trips": TRIPS}
+    exec(snippets("resize.md")[-1], names)
+    names["t"].upsert(TRIPS)
+    exec(snippets("resize.md")[0], names)
+    assert names["t"].to_arrow().sort_by("id") == TRIPS
 
 
 def test_commands_and_options_exist() -> None:
