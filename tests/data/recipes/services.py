@@ -17,7 +17,8 @@ def pending_compaction(lab: Lab, name: str) -> None:
     options = {**SMALL, **MOR}
     lab.write(lab.rows(0, 40, 1), name, "upsert", options)
     lab.write(lab.rows(10, 20, 2, "u"), name, "upsert", options)
-    lab.call("run_compaction", name, "op => 'schedule'")
+    now = "options => 'hoodie.compact.inline.max.delta.commits=1'"  # or it plans nothing
+    lab.call("run_compaction", name, f"op => 'schedule', {now}")
     lab.write(lab.rows(15, 25, 3, "v").union(lab.rows(60, 70, 3)), name, "upsert", options)
     lab.write(lab.rows(0, 5, 4), name, "delete", options)
     lab.expect_all(name)
