@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.errors import AnalysisException
+
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import ExecutorError, SessionError
 
@@ -62,14 +64,20 @@ def typed_errors() -> Iterator[None]:
     except (bf.BucketfmtError, ValueError, TypeError):
         raise
     except Exception as error:
-        found = find_cause(str(error))
+        found = find_cause(str(error), is_of_plan=isinstance(error, AnalysisException))
         if found is None:
             raise
         raise found from None  # Spark's traceback of the task says no more
 
 
-def find_cause(text: str) -> Exception | None:
-    """Return the error of bucketfmt in a message of Spark's; None if the message has none."""
+def find_cause(text: str, *, is_of_plan: bool = False) -> Exception | None:
+    """Return the error of bucketfmt in a message of Spark's; None if the message has none.
+
+    Args:
+        text: The message.
+        is_of_plan: Whether Spark refused a plan, and no task failed. Such a message may print the
+            plan, and with it the messages that expressions of bucketfmt would raise.
+    """
     ours = [found for found in _OURS.findall(text) if found[0] in _KINDS]
     if ours:
         name, message = ours[-1]
@@ -85,10 +93,10 @@ def find_cause(text: str) -> Exception | None:
             "the session of Spark ended while the job was running, so nothing was committed; start "
             "a session and write again"
         )
-    raised = _RAISED.search(text)
+    raised = None if is_of_plan else _RAISED.search(text)
     if raised:
         return bf.KeyEncodingError(raised[1])
-    refused = _REFUSED.search(text)
+    refused = None if is_of_plan else _REFUSED.search(text)
     if refused:
         return bf.SchemaError(refused[1])
     callers = _CALLERS.search(text)

@@ -280,3 +280,10 @@ def test_causes_are_found_in_what_spark_says() -> None:
         "": type(None),
     }.items():
         assert type(find_cause(text)) is kind, text
+    printed = (
+        "'Project [raise_error(the record key fields id are null or empty; Hudi takes no such row"
+    )
+    assert find_cause(f"{printed} SQLSTATE", is_of_plan=True) is None
+    assert (
+        type(find_cause("x\nbucketfmt.errors.CorruptError: a", is_of_plan=True)) is bf.CorruptError
+    )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -233,6 +234,13 @@ def test_null_keys_are_refused(spark: SparkSession, key: str | None) -> None:
     column = bs.bucket_id("id", index=bf.SimpleBucketIndex(7))
     with pytest.raises(Exception, match="id are null or empty; Hudi takes no such row"):
         frame.select(column).collect()
+
+
+def test_an_unknown_column_is_an_error_of_sparks(spark: SparkSession) -> None:
+    """Whose message prints the expressions, and what they would raise."""
+    frame = spark.range(1)
+    with pytest.raises(AnalysisException, match="`nope` cannot be resolved"), bs.typed_errors():
+        frame.select(bs.bucket_id("nope", index=bf.SimpleBucketIndex(4)))
 
 
 def test_types_it_cannot_tell_are_refused(spark: SparkSession) -> None:
