@@ -24,6 +24,7 @@ __all__ = ["bucket_id", "expressed_bucket_id", "key_fields"]
 
 _EXACT = {pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_(), pa.date32()}
 _EXACT_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
+_STRING_ON_CONNECT = "string collate UTF8_BINARY"
 _SEPARATORS = "[,:]"
 _NEXT_FIELD = ",(?=[^,:]*:)"  # a ',' whose next mark is a ':'
 _NULL, _EMPTY = "__null__", "__empty__"
@@ -188,10 +189,11 @@ def _text(field: str) -> Column:
     message = sf.concat(
         sf.lit(f"bucket_id of column {field}: Hudi hashes the text of a "),
         kind,
-        sf.lit(", which Spark writes differently; pass index=bucketfmt.open(...)"),
+        sf.when(
+            kind.startswith("string"), sf.lit(", and has no collations; cast it to STRING")
+        ).otherwise(sf.lit(", which Spark writes differently; pass index=bucketfmt.open(...)")),
     )
-    bare = sf.substring_index(kind, " ", 1)  # Connect says `string collate UTF8_BINARY`
-    return sf.when(bare.isin(*_EXACT_NAMES), column.cast("string")).otherwise(
+    return sf.when(kind.isin(*_EXACT_NAMES, _STRING_ON_CONNECT), column.cast("string")).otherwise(
         sf.raise_error(message).cast("string")
     )
 

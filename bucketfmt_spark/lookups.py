@@ -19,7 +19,12 @@ from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bu
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import Resolver, named_as
-from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
+from bucketfmt_spark.engine.spark_types import (
+    arrow_for_spark,
+    as_spark_takes_it,
+    refuse_collations,
+    spark_schema,
+)
 from bucketfmt_spark.engine.tasks import PackedTasks
 from bucketfmt_spark.joining.bucket_tasks import count_tasks
 from bucketfmt_spark.joining.sides import Side
@@ -70,6 +75,7 @@ def locate(
     check_executors(df.sparkSession)
     table = open_table(df.sparkSession, uri, storage_options, index)
     locator, df = table.locator(), named_as(df, table.schema.names)
+    refuse_collations(df.schema)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -112,6 +118,7 @@ def lookup(
         resolver, known = Resolver.of(spark, table.schema), table.schema.names
         scan = table.scan(None if columns is None else resolver.names("columns", columns))
     df = named_as(df, known)
+    refuse_collations(df.schema)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])

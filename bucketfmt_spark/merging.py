@@ -343,7 +343,7 @@ def _exactly(value: Column, kind: st.DataType, field: st.StructField) -> Column:
     """
     wanted = field.dataType
     cast = value.cast(wanted)
-    if isinstance(kind, st.NullType) or _alike(kind, wanted):
+    if isinstance(kind, st.NullType) or _alike(field.name, kind, wanted):
         return cast
     refusal = (
         f"column {field.name} is {wanted.simpleString()} in the table, and a value of type "
@@ -352,9 +352,9 @@ def _exactly(value: Column, kind: st.DataType, field: st.StructField) -> Column:
     return sf.when(cast.cast(kind).eqNullSafe(value), cast).otherwise(sf.raise_error(refusal))
 
 
-def _alike(kind: st.DataType, other: st.DataType) -> bool:
+def _alike(column: str, kind: st.DataType, other: st.DataType) -> bool:
     """Whether types differ in nothing but what may be null."""
-    fields = (st.StructType([st.StructField("", own)]) for own in (kind, other))
+    fields = (st.StructType([st.StructField(column, own)]) for own in (kind, other))
     one, two = (arrow_of(own) for own in fields)
     return bool(one.equals(two))
 

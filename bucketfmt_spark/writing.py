@@ -38,7 +38,7 @@ from bucketfmt_spark.engine.named_jobs import (
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.placement import place
 from bucketfmt_spark.engine.resolver import META_COLUMNS, named_as
-from bucketfmt_spark.engine.spark_types import arrow_of
+from bucketfmt_spark.engine.spark_types import arrow_of, refuse_collations
 from bucketfmt_spark.engine.tasks import task_token
 from bucketfmt_spark.table_services.compaction import rewrite_on_executors
 
@@ -173,6 +173,7 @@ def place_rows(
     """
     table = open_table(df.sparkSession, uri, storage_options, index)
     df = named_as(df, table.schema.names)
+    refuse_collations(df.schema)
     num_buckets = _num_buckets(table.index)
     if num_tasks is not None and (not isinstance(num_tasks, int) or isinstance(num_tasks, bool)):
         raise TypeError(f"num_tasks is a whole number, not {num_tasks!r}")

@@ -10,9 +10,16 @@ from pyspark.sql import types as st
 
 from bucketfmt import UnsupportedError
 
-__all__ = ["arrow_for_spark", "arrow_of", "as_spark_takes_it", "spark_schema"]
+__all__ = [
+    "arrow_for_spark",
+    "arrow_of",
+    "as_spark_takes_it",
+    "refuse_collations",
+    "spark_schema",
+]
 
 _DECIMAL_DIGITS = 38
+_PLAIN_ORDER = "UTF8_BINARY"  # of text without a collation
 
 _PLAIN: dict[pa.DataType, st.DataType] = {
     pa.null(): st.NullType(),
@@ -89,25 +96,46 @@ def arrow_of(schema: st.StructType) -> pa.Schema:
     """Return the Arrow schema of a DataFrame, in the types of `arrow_for_spark`.
 
     Raises:
-        UnsupportedError: Hudi has no such type, for example an interval.
+        UnsupportedError: Hudi has no such type, for example an interval, or text with a collation:
+            what Spark takes as one text would be several texts in the table.
     """
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema])
+    return pa.schema([pa.field(f.name, _arrow_type(f.name, f.dataType)) for f in schema])
 
 
-def _arrow_type(kind: st.DataType) -> pa.DataType:
+def refuse_collations(schema: st.StructType) -> None:
+    """Refuse columns of text with a collation, which may be keys; other types may be any.
+
+    Raises:
+        UnsupportedError: as `arrow_of`.
+    """
+    arrow_of(st.StructType([field for field in schema if _is_collated(field.dataType)]))
+
+
+def _is_collated(kind: st.DataType) -> bool:
+    """Whether text has a collation, or a struct has such text, a field of which may be a key."""
     if isinstance(kind, st.StructType):
-        return pa.struct([pa.field(f.name, _arrow_type(f.dataType)) for f in kind])
+        return any(_is_collated(field.dataType) for field in kind)
+    return getattr(kind, "collation", _PLAIN_ORDER) != _PLAIN_ORDER
+
+
+def _arrow_type(column: str, kind: st.DataType) -> pa.DataType:
+    if isinstance(kind, st.StructType):
+        return pa.struct([pa.field(f.name, _arrow_type(column, f.dataType)) for f in kind])
     if isinstance(kind, st.ArrayType):
-        return pa.list_(_arrow_type(kind.elementType))
-    if isinstance(kind, st.MapType):
-        return pa.map_(_arrow_type(kind.keyType), _arrow_type(kind.valueType))
+        return pa.list_(_arrow_type(column, kind.elementType))
+    if isinstance(kind, st.MapType) and not isinstance(kind.keyType, st.NullType):
+        found = (_arrow_type(column, own) for own in (kind.keyType, kind.valueType))
+        return pa.map_(*found)
     if isinstance(kind, st.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)
+    is_collated = _is_collated(kind)
     for arrow, spark in _PLAIN.items():
-        if type(kind) is type(spark):
+        if type(kind) is type(spark) and not is_collated:
             return arrow
+    is_text = is_collated or kind.typeName() in ("char", "varchar")
     raise UnsupportedError(
-        f"Hudi has no type for {kind.simpleString()}; leave the column out, or cast it"
+        f"column {column}: Hudi has no type for {kind.simpleString()}; "
+        + ("make it a STRING" if is_text else "leave the column out, or cast it")
     )
 
 
