@@ -19,6 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_names
 
 __all__ = ["bucket_id", "expressed_bucket_id", "key_fields"]
 
@@ -52,6 +53,7 @@ def bucket_id(*columns: str, index: bf.SimpleBucketIndex | bf.Table) -> Column:
             have types that Spark prints differently from Hudi.
         IndexUnknownError: in a task, the index is unknown or not proved for a partition.
     """
+    check_names("columns", columns)
     if isinstance(index, bf.Table):
         return _of_table(index, columns)
     if not isinstance(index, bf.SimpleBucketIndex):

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from bucketfmt_spark.engine.arguments import check_frame
 from bucketfmt_spark.joining.bucket_reading import BUCKET_COLUMN, num_buckets_of
 
 __all__ = ["claim"]
@@ -25,6 +26,7 @@ def claim(df: DataFrame) -> DataFrame:
     such DataFrames are joined by `bucket_id` and the key without an exchange if they have equal
     numbers of buckets. Needs a classic session of Spark 4.1 or later.
     """
+    check_frame("df", df)
     number = num_buckets_of(df)
     if number is None:
         return _unchanged(df, "it is not as read_buckets() returned it; claim it before all else")

@@ -9,7 +9,11 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
-from bucketfmt_spark.engine.named_jobs import allowed_retries, repeat_on_conflict
+from bucketfmt_spark.engine.named_jobs import (
+    allowed_retries,
+    options_of_try,
+    repeat_on_conflict,
+)
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.reading import read
 from bucketfmt_spark.writing import write_table
@@ -61,7 +65,7 @@ def delete(
     retries = allowed_retries(options)
 
     def attempt() -> bf.CommitResult:
-        given: bf.WriteArguments = {**options, "read_at": options.get("read_at") or table.timeline}
+        given = options_of_try(options, table)
         keys = read(spark, table, key_fields(table), filter)
         return write_table(keys, table, "delete", num_tasks, **given)
 

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_frame
 from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
@@ -72,10 +73,11 @@ def locate(
         CorruptError: two file groups share a bucket.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    check_executors(df.sparkSession)
+    check_frame("df", df)
     table = open_table(df.sparkSession, uri, storage_options, index)
     locator, df = table.locator(), named_as(df, table.schema.names)
     refuse_collations(df.schema)
+    check_executors(df.sparkSession)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -107,7 +109,7 @@ def lookup(
         ValueError: `columns` is given with a scan.
         ExecutorError: as `locate`.
     """
-    check_executors(df.sparkSession)
+    check_frame("df", df)
     spark = df.sparkSession
     if isinstance(uri, bf.Scan):
         if columns is not None:
@@ -119,6 +121,7 @@ def lookup(
         scan = table.scan(None if columns is None else resolver.names("columns", columns))
     df = named_as(df, known)
     refuse_collations(df.schema)
+    check_executors(spark)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])

@@ -19,9 +19,21 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
+from bucketfmt_spark.engine.arguments import (
+    check_condition,
+    check_frame,
+    check_kind,
+    check_text,
+    is_column,
+    shown,
+)
 from bucketfmt_spark.engine.executors import check_executors, map_batches
 from bucketfmt_spark.engine.failures import typed_errors
-from bucketfmt_spark.engine.named_jobs import allowed_retries, repeat_on_conflict
+from bucketfmt_spark.engine.named_jobs import (
+    allowed_retries,
+    options_of_try,
+    repeat_on_conflict,
+)
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import META_COLUMNS, Resolver, named_as
 from bucketfmt_spark.engine.spark_types import (
@@ -61,6 +73,10 @@ class Update:
     condition: Value | None = None
     set: Mapping[str, Value] | None = None
 
+    def __post_init__(self) -> None:
+        """Raise a TypeError or a ValueError for what is no condition and no value."""
+        _check_given(self.condition, "set", self.set)
+
 
 @dataclass(frozen=True)
 class Delete:
@@ -71,6 +87,10 @@ class Delete:
     """
 
     condition: Value | None = None
+
+    def __post_init__(self) -> None:
+        """Raise a TypeError or a ValueError for what is no condition."""
+        _check_given(self.condition)
 
 
 @dataclass(frozen=True)
@@ -85,6 +105,22 @@ class Insert:
 
     condition: Value | None = None
     values: Mapping[str, Value] | None = None
+
+    def __post_init__(self) -> None:
+        """Raise a TypeError or a ValueError for what is no condition and no value."""
+        _check_given(self.condition, "values", self.values)
+
+
+def _check_given(condition: Any, name: str = "", values: Any = None) -> None:
+    if condition is not None:
+        check_condition("condition", condition)
+    if values is None:
+        return
+    check_kind(name, values, Mapping, "a dict such as {'fare': 'source.fare + 1'}")
+    for column, value in values.items():
+        check_text(f"a column of {name}", column, "text")
+        if not is_column(value):
+            check_text(f"{name}[{column!r}]", value, "SQL text such as '1', or a Column")
 
 
 Clause: TypeAlias = "Update | Delete | Insert"
@@ -136,11 +172,12 @@ def merge(
         ExecutorError: executors have no bucketfmt, or another release.
         ConflictError: other writers wrote to the same buckets, in every try.
     """
+    check_frame("df", df)
+    _check_clauses(clauses, options)
     table = open_table(df.sparkSession, uri, storage_options, index, writer)
     df = named_as(df, table.schema.names)
     df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     resolver = Resolver.of(df.sparkSession, table.schema)
-    _check_clauses(clauses, options)
     clauses = tuple(_resolved(clause, resolver) for clause in clauses)
     _check(df, table, clauses)
     key = options.get("idempotency_key")
@@ -151,7 +188,7 @@ def merge(
     retries = allowed_retries(options)
 
     def attempt() -> bf.CommitResult:
-        given: bf.WriteArguments = {**options, "read_at": options.get("read_at") or table.timeline}
+        given = options_of_try(options, table)
         placed = place_rows(df, table, num_tasks)
         rows = _merged(_looked_up(placed, table), table, clauses)
         started = table.start_write("upsert", arrow_of(rows.schema), **given)
@@ -177,7 +214,7 @@ def _check_clauses(clauses: Sequence[Clause], options: Collection[str]) -> None:
         raise ValueError("merge takes clauses: Update(), Delete() or Insert()")
     for clause in clauses:
         if not isinstance(clause, (Update, Delete, Insert)):
-            raise TypeError(f"a clause is an Update(), Delete() or Insert(), not {clause!r}")
+            raise TypeError(f"clauses are Update(), Delete() and Insert(), and not {shown(clause)}")
     for option in ("evolve", "missing"):
         if option in options:
             raise ValueError(

@@ -12,9 +12,15 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import (
+    check_condition,
+    check_kind,
+    check_session,
+    is_column,
+)
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import Resolver
@@ -98,11 +104,12 @@ def _read(
     """Return the rows of a scan of some columns with a filter, which may be Spark's."""
     resolver = Resolver.of(spark, table.schema)
     wanted = None if columns is None else resolver.names("columns", columns)
-    if not _is_condition(row_filter):
+    if not isinstance(row_filter, str) and not is_column(row_filter):
         return read_scan(spark, scan(wanted, resolver.predicates(row_filter)))
     # Imported here, because sqlglot takes longer to import than all else that executors need.
     from bucketfmt_spark.engine.conditions import find_condition, text_of  # noqa: PLC0415
 
+    check_condition("filter", row_filter)
     found = find_condition(text_of(spark, row_filter, table.schema), resolver)
     if wanted is None:
         return read_scan(spark, scan(None, found.alternatives)).where(row_filter)
@@ -112,12 +119,6 @@ def _read(
     return rows.drop(*others)
 
 
-def _is_condition(row_filter: Any) -> bool:
-    """Return whether a filter is SQL text or a Column, of a classic session or of Connect."""
-    is_of_connect = type(row_filter).__module__.startswith("pyspark.sql.connect")
-    return isinstance(row_filter, str | Column) or is_of_connect
-
-
 def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
     """Return the rows of a scan, with the scan's columns, filter and instant.
 
@@ -125,6 +126,8 @@ def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
         ExecutorError: as `read`.
         ValueError: the scan has a limit; limit the DataFrame.
     """
+    check_session(spark)
+    check_kind("scan", scan, bf.Scan, "a bucketfmt.Scan, as Table.scan() returns it")
     reader = scan.task_reader()
     tasks = plan_read_tasks(scan.tasks(), parallelism(spark))
 

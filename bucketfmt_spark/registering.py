@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from bucketfmt import UnsupportedError
+from bucketfmt_spark.engine.arguments import check_session
 
 __all__ = ["register"]
 
@@ -18,6 +19,7 @@ def register(spark: SparkSession) -> None:
     Raises:
         UnsupportedError: Spark is older than 4.0 and has no data sources in Python.
     """
+    check_session(spark)
     try:
         from bucketfmt_spark.source.datasource import choose_source  # noqa: PLC0415
     except ImportError:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyspark.sql import types as st
 import bucketfmt as bf
 from bucketfmt.choices import StartedOperation
 from bucketfmt_spark.bucket_id import expressed_bucket_id
+from bucketfmt_spark.engine.arguments import check_choice, check_frame, check_int
 from bucketfmt_spark.engine.executors import (
     check_executors,
     map_batches,
@@ -55,6 +56,7 @@ __all__ = [
 
 _TASK = "__bucketfmt_task"
 _TASKS_A_CORE = 2  # of a table with partitions: their buckets differ in size, and tasks cost
+_TASKS_MAX = (1 << 31) - 1  # that Spark can number
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read of the table
 
@@ -101,6 +103,7 @@ def write(
         IndexUnknownError: the index is unknown, or not proved for a partition.
         CommitUnknownError: the store failed, and the commit may have taken effect.
     """
+    check_frame("df", df)
     table = open_table(df.sparkSession, uri, storage_options, index, writer)
     return write_table(df, table, operation, num_tasks, **options)
 
@@ -113,6 +116,8 @@ def write_table(
     **options: Unpack[bf.WriteArguments],
 ) -> bf.CommitResult:
     """Write to an open table, as `write` does."""
+    check_choice("operation", operation, get_args(StartedOperation))
+    _check_num_tasks(num_tasks)
     key = options.get("idempotency_key")
     repeated = None if key is None else table.find_commit(key)
     if repeated is not None:
@@ -171,12 +176,12 @@ def place_rows(
     Raises:
         IndexUnknownError: the index is unknown.
     """
+    check_frame("df", df)
+    _check_num_tasks(num_tasks)
     table = open_table(df.sparkSession, uri, storage_options, index)
     df = named_as(df, table.schema.names)
     refuse_collations(df.schema)
     num_buckets = _num_buckets(table.index)
-    if num_tasks is not None and (not isinstance(num_tasks, int) or isinstance(num_tasks, bool)):
-        raise TypeError(f"num_tasks is a whole number, not {num_tasks!r}")
     if num_tasks is None:
         wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
         if table.config.partition_fields:
@@ -185,8 +190,6 @@ def place_rows(
             num_tasks = num_buckets
         num_tasks = _fewer(num_tasks, max(wanted, shuffle_partitions(df.sparkSession)))
     log.info("rows of %s go to %d tasks by their buckets", table.config.name, num_tasks)
-    if num_tasks < 1:
-        raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")
     partition, bucket = _partition_column(table, df.schema), expressed_bucket_id(table)
     if partition is not None and bucket is not None:
         if table.config.partition_fields:
@@ -256,6 +259,11 @@ def _collect(
 
 
 # -- what the driver says
+
+
+def _check_num_tasks(num_tasks: int | None) -> None:
+    if num_tasks is not None:
+        check_int("num_tasks", num_tasks, 1, _TASKS_MAX)
 
 
 def _fewer(num_tasks: int, most: int) -> int:

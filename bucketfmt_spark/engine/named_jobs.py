@@ -18,11 +18,13 @@ from pyspark import Accumulator, SparkContext
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_int, check_session
 
 __all__ = [
     "allowed_retries",
     "log",
     "named_job",
+    "options_of_try",
     "repeat_on_conflict",
     "request_counter",
     "task_requests",
@@ -85,6 +87,7 @@ def task_requests(spark: SparkSession) -> int:
     Raises:
         UnsupportedError: the session is one of Spark Connect.
     """
+    check_session(spark)
     counter = request_counter(spark)
     if counter is None:
         raise bf.UnsupportedError(
@@ -94,8 +97,19 @@ def task_requests(spark: SparkSession) -> int:
 
 
 def allowed_retries(options: bf.WriteArguments) -> int:
-    """Return how often to begin a write anew: not where its rows would be out of date."""
-    return options.get("retries", 3) if options.get("read_at") is None else 0
+    """Return how often to begin a write anew: not where its rows would be out of date.
+
+    Raises:
+        TypeError, ValueError: `retries` is no such number.
+    """
+    retries = check_int("retries", options.get("retries", 3), 0)
+    return retries if options.get("read_at") is None else 0
+
+
+def options_of_try(options: bf.WriteArguments, table: bf.Table) -> bf.WriteArguments:
+    """Return the options of a write whose rows are read from the table in each try."""
+    read_at = options.get("read_at")
+    return {**options, "read_at": table.timeline if read_at is None else read_at}
 
 
 def repeat_on_conflict(what: str, retries: int, attempt: Callable[[], _T]) -> _T:

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_kind, check_session
 from bucketfmt_spark.engine.credentials import setting_of
 
-__all__ = ["TableOrUri", "find_storage_options", "open_table"]
+__all__ = ["TableOrUri", "check_table", "find_storage_options", "open_table"]
 
 TableOrUri: TypeAlias = "str | os.PathLike[str] | bf.Table"
 """A URI, or a `bucketfmt.Table`, which has its options."""
@@ -41,10 +42,12 @@ def open_table(
         writer: As in `bucketfmt.open`.
 
     Raises:
-        TypeError: the table is neither a URI nor a `bucketfmt.Table`, or options are given with an
-            open table.
+        TypeError: the session is none; the table is neither a URI nor a `bucketfmt.Table`; or
+            options are given with an open table.
         TableNotFoundError: there is no table at the URI.
     """
+    check_session(spark)
+    check_table("uri", table)
     if isinstance(table, bf.Table):
         given = {"storage_options": storage_options, "index": index, "writer": writer}
         wrong = [name for name, value in given.items() if value is not None]
@@ -54,13 +57,19 @@ def open_table(
                 "give the URI of the table here"
             )
         return table
-    if not isinstance(table, str | os.PathLike):
-        raise TypeError(
-            f"a table is given by its URI or as a bucketfmt.Table, not as {type(table).__name__}"
-        )
     if storage_options is None:
         storage_options = find_storage_options(os.fspath(table), setting_of(spark))
     return bf.open(table, storage_options, index, writer=writer)
+
+
+def check_table(name: str, value: Any) -> None:
+    """Refuse what names no table.
+
+    Raises:
+        TypeError: it is neither a URI nor a `bucketfmt.Table`.
+    """
+    kinds = (str, os.PathLike, bf.Table)
+    check_kind(name, value, kinds, "the URI of a table, or a bucketfmt.Table")
 
 
 def find_storage_options(uri: str, setting: Callable[[str], str | None]) -> dict[str, Any]:

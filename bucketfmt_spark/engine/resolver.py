@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["META_COLUMNS", "Resolver", "is_case_sensitive", "named_as"]
+import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_names
+
+__all__ = ["META_COLUMNS", "Resolver", "is_case_sensitive", "matched_names", "named_as"]
 
 META_COLUMNS = (
     "_hoodie_commit_time",
@@ -55,11 +59,7 @@ class Resolver:
         Raises:
             TypeError: a name is no text; `what` is the argument.
         """
-        names = [given] if isinstance(given, str) else list(given)
-        for name in names:
-            if not isinstance(name, str):
-                raise TypeError(f"{what} is a list of texts, and {name!r} is not text")
-        return [self.name(name) for name in names]
+        return [self.name(name) for name in check_names(what, given)]
 
     def predicates(self, row_filter: Any) -> Any:
         """Return a filter of `bucketfmt.Table.scan` with the names of its predicates resolved."""
@@ -78,15 +78,27 @@ def named_as(df: DataFrame, names: Sequence[str]) -> DataFrame:
         df: The DataFrame; a stream will do.
         names: The columns of a table, to which Hudi's own columns are added. A column of the
             DataFrame that matches none of them, or several, stays as it is.
+
+    Raises:
+        SchemaError: the session takes the names of two columns of the DataFrame as equal.
     """
-    if is_case_sensitive(df.sparkSession):
+    own, is_exact = df.columns, is_case_sensitive(df.sparkSession)
+    counts = Counter(own if is_exact else [name.lower() for name in own])
+    repeated = [name for name in own if counts[name if is_exact else name.lower()] > 1]
+    if repeated:
+        raise bf.SchemaError(
+            f"columns named twice: {', '.join(dict.fromkeys(repeated))}; rename one of them, or "
+            "leave it out"
+        )
+    if is_exact:
         return df
-    own = df.columns
-    found = [_find_name(name, [*names, *META_COLUMNS]) for name in own]
-    renamed = [
-        name if new in own else new for name, new in zip(own, found, strict=True)
-    ]  # two columns of one name stay two
+    renamed = matched_names(own, names)
     return df if renamed == own else df.toDF(*renamed)
+
+
+def matched_names(own: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return names as a table has them, whose columns are `names`, or as they are."""
+    return [_find_name(name, [*names, *META_COLUMNS]) for name in own]
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:

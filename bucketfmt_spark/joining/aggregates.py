@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_int, shown
 from bucketfmt_spark.engine.bucket_parts import BucketParts
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.resolver import Resolver
@@ -73,7 +74,8 @@ def aggregate(
         ValueError: `keys` leaves out a hash field, or there is no such function.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(spark, table, storage_options, index)
+    aggs, memory_bytes = _checked(aggs), check_int("memory_bytes", memory_bytes, 1)
+    scan = scan_of(spark, "table", table, storage_options, index)
     groups = bf.group_buckets(scan)
     schema = arrow_for_spark(scan.schema)
     resolver = Resolver.of(spark, schema)
@@ -101,6 +103,18 @@ def aggregate(
     if large:
         frames.append(_grouped_by_spark(spark, plan, reader, groups, large))
     return reduce(DataFrame.unionAll, frames)
+
+
+def _checked(aggs: Any) -> dict[str, tuple[str, str]]:
+    wanted = "aggs is a dict such as {'total': ('fare', 'sum')}"
+    if not isinstance(aggs, Mapping):
+        raise TypeError(f"{wanted}, not {shown(aggs)}")
+    for name, given in aggs.items():
+        pair = given if isinstance(given, tuple | list) else ()
+        if not all(isinstance(text, str) for text in (name, *pair)) or len(pair) != 2:
+            got = f"({', '.join(map(shown, pair))})" if pair else shown(given)
+            raise TypeError(f"{wanted}, and {shown(name)} has {got}")
+    return {name: (column, function) for name, (column, function) in aggs.items()}
 
 
 def _grouper(

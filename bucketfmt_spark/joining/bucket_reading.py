@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import check_int
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
 from bucketfmt_spark.engine.tasks import number_tasks, task_frame
 from bucketfmt_spark.joining.bucket_rows import check_bucket, read_all
@@ -41,7 +42,7 @@ def read_buckets(
         SchemaError: the scan leaves out a hash field, or the table has a column `bucket_id`.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(spark, table, storage_options, index)
+    scan = scan_of(spark, "table", table, storage_options, index)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     buckets.check_rows_tell()
@@ -102,7 +103,8 @@ def sample(
         UnsupportedError: equal rows may be in different buckets.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(spark, table, storage_options, index)
+    bucket, out_of = check_int("bucket", bucket), check_int("out_of", out_of)
+    scan = scan_of(spark, "table", table, storage_options, index)
     groups = bf.group_buckets(scan)
     found = groups.buckets.num_buckets
     if out_of < 1 or found % out_of:

@@ -14,6 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.arguments import (
+    check_int,
+    check_session,
+    check_text,
+    is_frame,
+)
 from bucketfmt_spark.engine.bucket_parts import BucketParts
 from bucketfmt_spark.engine.exchange import exchange, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
@@ -24,7 +30,7 @@ from bucketfmt_spark.joining.bucket_join import JoinTerms, SideName, plan_join
 from bucketfmt_spark.joining.bucket_rows import read_bucket, spill_folder
 from bucketfmt_spark.joining.bucket_tasks import count_tasks, pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.matching import Engine, How, check_engine
-from bucketfmt_spark.joining.sides import Side, is_frame, scan_of
+from bucketfmt_spark.joining.sides import Side, scan_of
 
 __all__ = ["join"]
 
@@ -87,15 +93,28 @@ def join(
         TypeError: both sides are DataFrames.
         ExecutorError: executors have no bucketfmt, or another release.
     """
+    check_session(spark)
     check_engine(engine)
-    if how.lower() not in _HOW:
+    kind = _HOW.get(how.lower()) if isinstance(how, str) else None
+    if kind is None:
         raise ValueError(f"how is one of {', '.join(dict.fromkeys(_HOW.values()))}, not {how!r}")
     terms = JoinTerms(
-        _HOW[how.lower()], engine, memory_bytes, on, columns, suffix, is_case_sensitive(spark)
+        kind,
+        engine,
+        check_int("memory_bytes", memory_bytes, 1),
+        on,
+        columns,
+        suffix,
+        is_case_sensitive(spark),
     )
+    if suffix is not None:
+        check_text("suffix", suffix, "text such as '_right'", may_be_blank=True)
     if is_frame(left) or is_frame(right):
         return _join_frame(spark, left, right, terms, storage_options, index)
-    scans = [scan_of(spark, side, storage_options, index) for side in (left, right)]
+    scans = [
+        scan_of(spark, name, side, storage_options, index)
+        for name, side in zip(_SIDES, (left, right), strict=True)
+    ]
     groups = bf.group_buckets(*scans)
     buckets, parts = groups.buckets, BucketParts.plan(groups, parallelism(spark))
     plan = plan_join(scans[0].schema, scans[1].schema, buckets, terms)
@@ -140,7 +159,7 @@ def _join_frame(
     table = right if frame is left else left
     of_frame: SideName = "left" if frame is left else "right"
     of_table: SideName = "right" if frame is left else "left"
-    scan = scan_of(spark, table, storage_options, index)
+    scan = scan_of(spark, of_table, table, storage_options, index)
     groups = bf.group_buckets(scan)
     buckets = groups.buckets
     buckets.check_rows_tell()

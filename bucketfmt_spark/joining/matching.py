@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt_spark.engine.arguments import check_choice
+
 __all__ = ["ENGINES", "Engine", "How", "Match", "check_engine", "match_rows"]
 
 Engine = Literal["pyarrow", "polars", "duckdb"]
@@ -47,8 +49,7 @@ def check_engine(engine: str) -> None:
         ValueError: there is no engine of this name.
         ImportError: the package of the engine is not installed.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"engine is one of {', '.join(ENGINES)}, not {engine!r}")
+    check_choice("engine", engine, ENGINES)
     if find_spec(engine) is None:
         raise ImportError(
             f"engine={engine!r} needs the package {engine} on the driver and on executors; "

@@ -7,13 +7,14 @@ name and the number of the batch, and a batch that is recorded is not written ag
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pyspark.sql import DataFrame
 
 import bucketfmt as bf
 from bucketfmt.choices import StartedOperation
-from bucketfmt_spark.engine.opening import TableOrUri, open_table
+from bucketfmt_spark.engine.arguments import check_choice, check_frame, check_text
+from bucketfmt_spark.engine.opening import TableOrUri, check_table, open_table
 from bucketfmt_spark.writing import write_table
 
 if TYPE_CHECKING:
@@ -52,13 +53,15 @@ def batch_writer(
     Raises:
         ValueError: the name is empty, or `idempotency_key` is given, which is made here.
     """
-    if not query or "idempotency_key" in options:
-        raise ValueError(
-            "batch_writer makes the idempotency key from query=; give a name there, and no key"
-        )
+    check_table("uri", uri)
+    check_text("query", query, "the name of the query")
+    check_choice("operation", operation, get_args(StartedOperation))
+    if "idempotency_key" in options:
+        raise ValueError("batch_writer makes the idempotency_key from query=; leave it out")
     opened: list[bf.Table] = []
 
     def write_batch(rows: DataFrame, batch_id: int) -> None:
+        check_frame("rows", rows)
         if not opened:
             opened.append(open_table(rows.sparkSession, uri, storage_options, index, writer))
         options["idempotency_key"] = f"{query}/{batch_id}"

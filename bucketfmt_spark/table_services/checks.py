@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt.choices import Depth
+from bucketfmt_spark.engine.arguments import check_choice, check_int
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.named_jobs import named_job
@@ -45,8 +46,8 @@ def check(
         StorageError: the timeline cannot be listed.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    if depth not in ("quick", "default", "full"):
-        raise ValueError(f"depth is quick, default or full, not {depth!r}")
+    check_choice("depth", depth, get_args(Depth))
+    max_findings = check_int("max_findings", max_findings, 1)
     table = open_table(spark, uri, storage_options, index)
     if depth == "quick":  # listings alone
         return table.check(depth, max_findings=max_findings)

@@ -14,6 +14,7 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt.choices import CleanPolicy, TableType
+from bucketfmt_spark.engine.arguments import check_kind, check_session, check_text
 from bucketfmt_spark.engine.credentials import setting_of
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
@@ -73,7 +74,12 @@ def create(
     Raises:
         ValueError, SchemaError, TypeError, UnsupportedError: as `bucketfmt.create`.
     """
+    check_session(spark)
+    check_kind("uri", uri, (str, os.PathLike), "the URI of the new table")
+    kinds = (str, st.StructType, pa.Schema)
+    check_kind("schema", schema, kinds, "df.schema, a schema of Arrow, or text such as 'id STRING'")
     if isinstance(schema, str):
+        check_text("schema", schema, "columns such as 'id STRING, fare DOUBLE'")
         schema = spark.createDataFrame([], schema).schema
     columns = schema if isinstance(schema, pa.Schema) else arrow_of(schema)
     resolver = Resolver.of(spark, columns)
@@ -82,9 +88,9 @@ def create(
     return bf.create(
         uri,
         schema=columns,
-        record_key=_named(resolver, record_key),
-        partition_by=_named(resolver, partition_by),
-        ordering=_named(resolver, ordering),
+        record_key=resolver.names("record_key", record_key),
+        partition_by=resolver.names("partition_by", partition_by),
+        ordering=resolver.names("ordering", ordering),
         index=_with_named_fields(resolver, index),
         table_type=table_type,
         table_version=table_version,
@@ -95,18 +101,12 @@ def create(
     )
 
 
-def _named(resolver: Resolver, given: Sequence[str]) -> Sequence[str]:
-    """Return names of columns as the table has them; other values, which `create` refuses, stay."""
-    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
-        return given
-    return [resolver.name(name) for name in given]
-
-
 def _with_named_fields(resolver: Resolver, index: bf.Index) -> bf.Index:
     fields = getattr(index, "hash_fields", None)  # an index without buckets has none
     if fields is None:
         return index
-    return replace(index, hash_fields=tuple(_named(resolver, fields)))  # type: ignore[type-var]
+    named = tuple(resolver.name(name) for name in fields)
+    return replace(index, hash_fields=named)  # type: ignore[type-var]
 
 
 def clean(
@@ -177,7 +177,12 @@ def rollback(
     index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.RollbackResult:
-    """Take back the newest write, or a failed write. As `bucketfmt.Table.rollback`."""
+    """Take back the newest write, or a failed write. As `bucketfmt.Table.rollback`.
+
+    Raises:
+        TypeError: the instant is not text: a job does not take back what it does not name.
+    """
+    check_text("instant", instant, "the requested time of the write to take back")
     table = open_table(spark, uri, storage_options, index, writer)
     return table.rollback(instant, dry_run=dry_run)
 

@@ -99,7 +99,7 @@ def test_a_table_without_partitions_and_what_is_refused(
         (source, (bs.Update(set={"no": "1"}),), ValueError, "no is not a column"),
         (source.drop("id"), (bs.Update(),), bf.SchemaError, "the source lacks id"),
         (source.union(source), (bs.Update(),), ValueError, "keys have several rows"),
-        (source, ("update",), TypeError, "a clause is an Update"),
+        (source, ("update",), TypeError, "clauses are Update"),
     ):
         with pytest.raises(kind, match=message):
             bs.merge(frame, table.uri, *clauses)

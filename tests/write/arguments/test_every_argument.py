@@ -5,7 +5,6 @@ The functions are found by introspection, so that a new one, or a new argument, 
 
 from __future__ import annotations
 
-import ast
 import inspect
 import math
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from bucketfmt.api.table import Table
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
+from tests.own_words import is_raised_by
 from tests.write.models import SCHEMA, rows
 
 Call = Callable[[Any], object]
@@ -256,25 +256,6 @@ def find_cases() -> dict[str, Call]:
 CASES = find_cases()
 
 
-@cache
-def raises_of(module: str) -> list[range]:
-    """The lines of each `raise` statement of a module."""
-    tree = ast.parse(Path(module).read_text())
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
-    return [range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in found]
-
-
-def is_of_bucketfmt(error: BaseException) -> bool:
-    """Whether a statement of bucketfmt raised an error, and no library that it called."""
-    trace = error.__traceback__
-    assert trace is not None
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    module = trace.tb_frame.f_code.co_filename
-    is_ours = Path(module).is_relative_to(Path(bf.__file__).parent)
-    return is_ours and any(trace.tb_lineno in lines for lines in raises_of(module))
-
-
 def refusal_of(call: Call, value: object) -> Exception | None:
     try:
         call(value)
@@ -296,7 +277,7 @@ def test_a_value_is_taken_or_refused_in_our_own_words(
         if refusal is None:
             assert value is not STRANGER
         else:
-            assert is_of_bucketfmt(refusal), f"{ascii(value)[:60]}: {refusal!r}"
+            assert is_raised_by(refusal, bf), f"{ascii(value)[:60]}: {refusal!r}"
 
 
 def test_every_public_name_is_attacked_or_made_by_bucketfmt() -> None:
