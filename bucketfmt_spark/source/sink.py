@@ -20,7 +20,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import bucketfmt as bf
-from bucketfmt_spark.engine.resolver import META_COLUMNS
+from bucketfmt_spark.engine.resolver import META_COLUMNS, matched_names
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.source.sink_options import SinkOptions
 from bucketfmt_spark.writing import write_batches
@@ -54,18 +54,33 @@ class _Sink:
         self._schema = st.StructType([schema[name] for name in self._columns])
 
     @cached_property
+    def _table(self) -> bf.Table:
+        return self._options.open_to_write()
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The columns as the table names them.
+
+        The process has no session to ask for `spark.sql.caseSensitive`. A column that differs from
+        one of the table by case alone is refused, if it is not that one.
+        """
+        return matched_names(self._columns, self._table.schema.names)
+
+    @cached_property
     def _task(self) -> bf.WriteTask | None:
         """The write, which begins here; None if it was committed before."""
-        options, table = self._options, self._options.open_to_write()
+        options, table = self._options, self._table
         key = options.idempotency_key
         if key is not None and table.find_commit(key) is not None:
             return None
-        schema = arrow_of(self._schema)
+        named = zip(arrow_of(self._schema), self._names, strict=True)
+        schema = pa.schema([field.with_name(name) for field, name in named])
         return table.start_write(options.operation, schema, **options.arguments).hand_over()
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark makes a writer also to commit a stream's batch. One that it sends to tasks writes.
-        return {"_options": self._options, "_columns": self._columns, "_task": self._task}
+        names = {"_columns": self._columns, "_names": self._names}
+        return {"_options": self._options, **names, "_task": self._task}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task. Runs in the task."""
@@ -73,9 +88,13 @@ class _Sink:
             return Written(None, [], None)
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
-        rows = (batch.select(self._columns) for batch in iterator if batch.num_rows)
+        rows = (self._own(batch) for batch in iterator if batch.num_rows)
         with self._options.open_to_write().keep_alive(self._task):
             return Written(self._task, write_batches(self._task, rows), query)
+
+    def _own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [batch.column(name) for name in self._columns]
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
 
     def _publish(self, messages: Sequence[Written | None], key: str | None) -> None:
         written = [message for message in messages if message is not None]

@@ -81,6 +81,21 @@ def test_what_was_read_can_be_written_and_a_key_commits_once(
     assert len(table.timeline.instants) == 2
 
 
+def test_columns_are_named_in_any_case(spark: SparkSession, tmp_path: Path) -> None:
+    """As for `write`: by the table, of which each is a column."""
+    table, model = make(tmp_path, "cow"), Model()
+    table.upsert(given := rows(range(30), ts=1))
+    model.upsert(given)
+    changed = rows(range(20, 40), ts=2, price=2.0)
+    frame = spark.createDataFrame(changed)
+    named = frame.toDF(*[name.upper() for name in frame.columns])
+    save(bs.place_rows(named, table), table.uri)
+    save(named.coalesce(1), table.uri, missing="keep", evolve="true")
+    model.upsert(changed)
+    assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).schema.names == table.schema.names
+
+
 def test_options_for_columns(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, "cow")
     table.upsert(rows(range(3), ts=1))
