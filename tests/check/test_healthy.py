@@ -1,4 +1,4 @@
-"""Every table real Hudi wrote is clean, at every depth, but for one that Hudi broke itself."""
+"""Every table real Hudi wrote is clean, at every depth, but for two that Hudi broke itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tests.index.test_assign import index_of
 
 Golden = Callable[[str, str], Path]
 
-BROKEN_BY_HUDI = {"virtual_bulk": {"B001"}}
-"""A bulk insert without meta columns makes one file group a task in each bucket."""
+BROKEN_BY_HUDI = {"virtual_bulk": {"B001"}, "restored_planned_mor": {"T002"}}
+"""A bulk insert without meta columns makes one file group a task in each bucket, and a restore
+leaves the log files that are named after a planned compaction, as warnings tell."""
 
 
 @pytest.mark.rotated(1, one_of=4)

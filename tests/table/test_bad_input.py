@@ -200,7 +200,16 @@ class TestTimelineFiles:
         assert isinstance(failure(lambda: read(root)), bf.CorruptError)
 
 
-UNSAFE = ["../{}", "/{}", "us/../../{}", "us/%2e%2e/%2e%2e/{}", "us\\..\\{}", "us/\0{}", "file:/{}"]
+UNSAFE = [
+    "../{}",
+    "/{}",
+    "us/../../{}",
+    "us/%2e%2e/%2e%2e/{}",
+    "us\\..\\{}",
+    "us/\0{}",
+    "file:/../{}",  # a URL that ends as the file in the table does is that file: DEV-35
+    "file:us/../../{}",
+]
 
 
 class TestPaths:
