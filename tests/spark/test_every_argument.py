@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -172,5 +172,6 @@ def tells_of(refusal: Exception, value: object) -> bool:
     """Whether an error tells of the table, or shows a value of the right type."""
     if isinstance(refusal, bf.BucketfmtError):
         return True
-    shown = value if isinstance(value, list | dict) else [value]
+    is_many = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    shown = list(value) if is_many else [value]  # a DataFrame is taken as the names of its columns
     return isinstance(refusal, ValueError) and any(repr(each) in str(refusal) for each in shown)
