@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 _PARQUET_BYTES_MIN = 12  # two magics and a length
+_ABANDONED_LOG_FIX = (
+    "If a restore left the file, `clean()` deletes it. Else delete it after a backup."
+)
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,9 @@ def find_leftovers(
             if file.written is not None and file.name.instant in ledger.commits:
                 continue  # mostly: a commit names it, and its instant is committed
             if ledger.is_abandoned(file):
-                yield _left(file, "the timeline does not have its instant", "warning", False)
+                reason = "the timeline does not have its instant"
+                fix = _ABANDONED_LOG_FIX if isinstance(file.name, LogFileName) else None
+                yield _left(file, reason, "warning", False, fix)
             elif ledger.is_stray(file):
                 attempts = attempts or _group_attempts(files)
                 named = [f for f in attempts[_attempt_key(file)] if not ledger.is_stray(f)]
@@ -242,6 +247,7 @@ def _left(
     reason: str,
     severity: Literal["error", "warning", "info"] = "error",
     data_loss: bool = True,
+    fix: str | None = None,
 ) -> Finding:
     return Finding.of(
         "T002",
@@ -251,6 +257,7 @@ def _left(
         instants=[file.name.instant],
         severity=severity,
         data_loss=data_loss,
+        fix=fix,
     )
 
 

@@ -187,7 +187,9 @@ class MetadataKeeper:
             kept -= {"column_stats"}
         if "column_stats" not in kept:
             kept -= {"partition_stats"}
-        return kept if "files" in kept else set()
+        # Where Hudi has removed the metadata table meanwhile, `files` is made with the others.
+        has_files = "files" in kept or not table.config.metadata_partitions
+        return kept if has_files else set()
 
     def _state_of(self, table: LockedTable, lister: FileLister) -> TableState:
         """Return the table as it is, without what is about to be published."""

@@ -13,9 +13,12 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.metadata.metadata_records import ColumnStats
+from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import METADATA_PARTITIONS_UNFINISHED
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 from tests.write.metadata.metadata_records import assert_in_step, records_of
 
@@ -191,4 +194,27 @@ def test_an_empty_log_of_a_completed_write_of_the_metadata_table(
     found.metadata_table.rebuild()
     found.upsert(again)
     assert found.scan().count() == 6
+    assert found.check(depth="full").status == "clean"
+
+
+def test_partitions_that_a_dead_writer_was_making_are_made_where_hudi_removed_the_others(
+    tmp_path: Path,
+) -> None:
+    """Hudi's write without a metadata table removes it, `files` too, and keeps these names."""
+    rows = pa.table({"id": ["a"], "v": [1]})
+    table = bf.create(
+        tmp_path / "t", schema=rows.schema, record_key="id", index=bf.SimpleBucketIndex(1)
+    )
+    table.upsert(rows)
+    shutil.rmtree(tmp_path / "t" / METADATA_TABLE, ignore_errors=True)
+    unfinished = {METADATA_PARTITIONS_UNFINISHED: "bloom_filters,column_stats"}
+    gone = {"hoodie.table.metadata.partitions": ""}
+    change_properties(
+        table.store, DEFAULT_LIMITS, 0, lambda old: {**old, **gone, **unfinished}, lambda: None
+    )
+    with pytest.warns(UserWarning, match="made anew: bloom_filters, column_stats"):
+        bf.open(table.uri).upsert(pa.table({"id": ["b"], "v": [2]}))
+    found = bf.open(table.uri)
+    assert set(found.config.metadata_partitions) == {"files", "bloom_filters", "column_stats"}
+    assert_in_step(found)
     assert found.check(depth="full").status == "clean"

@@ -438,7 +438,9 @@ def test_log_files_that_a_restore_by_hudi_left_stay_until_a_clean(golden_copy: C
     table.archive(min_commits=2, max_commits=3)
     assert table.timeline.writes.instants[0].requested_time < plan
     assert read_sorted(folder).equals(expected)
-    assert {f.paths[0] for f in table.check("full").findings} == left
+    findings = table.check("full").findings
+    assert {f.paths[0] for f in findings} == left
+    assert all("`clean()` deletes it" in f.fix for f in findings)
 
     planned = table.clean(retain=1)
     done = table.clean(retain=1, dry_run=False)
