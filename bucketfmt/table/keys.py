@@ -17,7 +17,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.exact_cast import cast_exactly, plain_values
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
-from bucketfmt.rows.columns.python_values import infer_column
+from bucketfmt.rows.columns.python_values import infer_column, infer_table
 from bucketfmt.rows.columns.virtual_keys import is_encoding_open, partition_paths, record_keys
 
 __all__ = [
@@ -197,15 +197,15 @@ def _rows_of_dicts(keys: list[Mapping[str, Any]], config: TableConfig) -> pa.Tab
     fields = (*config.record_key_fields, *config.partition_fields)
     telling = {RECORD_KEY, PARTITION_PATH, "record_key", "partition_path"}
     telling.update(field.partition(".")[0] for field in fields)
-    names = dict.fromkeys(name for key in keys for name in key)
-    for name in telling & names.keys():
+    names = {name for key in keys for name in key}
+    for name in telling & names:
         lacking = [key for key in keys if name not in key]
         if lacking:
             raise TypeError(
                 f"{lacking[0]!r:.80} lacks {name}, which other dicts have: give it in each, None "
                 "for null, or in none"
             )
-    return pa.table({name: infer_column(name, [key.get(name) for key in keys]) for name in names})
+    return infer_table(keys)
 
 
 def _rows_of_tuples(keys: list[tuple[Any, ...]], config: TableConfig) -> pa.Table:

@@ -7,7 +7,7 @@ a day. Such columns are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.column_types import is_list
 
-__all__ = ["check_unchanged", "infer_column"]
+__all__ = ["check_unchanged", "infer_column", "infer_table"]
 
 _NULLS = ("NaTType", "NAType")  # of pandas
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -57,6 +57,22 @@ def infer_column(name: str, values: Sequence[Any]) -> pa.Array | pa.ChunkedArray
         ) from error
     check_unchanged(name, column, values)
     return column
+
+
+def infer_table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return dicts as rows, each column as `infer_column` returns it.
+
+    A column that a row lacks is null, and comes where it first appears.
+
+    Raises:
+        TypeError: a name is not text; or as of `infer_column`.
+        SchemaError: as of `infer_column`.
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns are named by text, not by {name!r}; give dicts with names")
+    return pa.table({name: infer_column(name, [row.get(name) for row in rows]) for name in names})
 
 
 def check_unchanged(

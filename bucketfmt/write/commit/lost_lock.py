@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from bucketfmt.errors import ConflictError
 from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 
-__all__ = ["find_later", "find_since", "find_uncompared", "find_unseen"]
+__all__ = ["find_before", "find_later", "find_since"]
 
 
 def find_since(before: Timeline, now: Timeline, requested_time: str) -> list[Instant]:
@@ -29,52 +29,25 @@ def find_since(before: Timeline, now: Timeline, requested_time: str) -> list[Ins
     ]
 
 
-def find_uncompared(
-    since: Iterable[Instant],
-    done: Instant,
-    appeared: Callable[[Instant], float | None],
-    begun: Callable[[Instant], float | None],
+def find_before(
+    since: Iterable[Instant], appeared_at: float | None, time_of: Callable[[Instant], float | None]
 ) -> list[Instant]:
-    """Return what need not have compared itself with a commit that it came beside.
+    """Return what was there when a commit appeared that it came beside.
 
-    The store tells when files appeared. Who was requested after the commit appeared lists the
+    A plan that was there lacks the commit. Who was requested after the commit appeared lists the
     timeline later, and compares itself. All are returned where the store does not tell.
 
     Args:
-        since: What came beside it.
-        done: The commit, completed.
-        appeared: When the completed file of an instant appeared; None where the store does not
-            tell.
-        begun: When the first file of an instant appeared; likewise.
+        since: What came beside the commit.
+        appeared_at: When the completed file of the commit appeared, in seconds; None where the
+            store does not tell.
+        time_of: When a file of an instant appeared; likewise.
     """
-    own = appeared(done)
-    if own is None:
+    if appeared_at is None:
         return list(since)
-    return [i for i in _effective(since) if (at := begun(i)) is None or at <= own]
-
-
-def find_unseen(
-    since: Iterable[Instant], done: Instant, appeared: Callable[[Instant], float | None]
-) -> list[Instant]:
-    """Return what was there before a commit that it came beside: a plan of that time lacks it.
-
-    All are returned where the store does not tell.
-
-    Args:
-        since: What came beside it.
-        done: The commit, completed.
-        appeared: When the completed file of an instant appeared, or of a pending one its plan; None
-            where the store does not tell.
-    """
-    own = appeared(done)
-    if own is None:
-        return list(since)
-    return [i for i in _effective(since) if (at := appeared(i)) is None or at <= own]
-
-
-def _effective(since: Iterable[Instant]) -> Iterable[Instant]:
-    """Return the instants but for pending writes, which will compare themselves."""
-    return (i for i in since if i.is_completed or i.action not in COMMIT_ACTIONS)
+    # A write that is pending will compare itself.
+    others = (i for i in since if i.is_completed or i.action not in COMMIT_ACTIONS)
+    return [i for i in others if (at := time_of(i)) is None or at <= appeared_at]
 
 
 def find_later(unseen: Iterable[Instant], done: Instant) -> ConflictError | None:

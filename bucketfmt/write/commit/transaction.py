@@ -52,12 +52,7 @@ from bucketfmt.write.commit.conflicts import (
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import LockableTable, LockedTable
-from bucketfmt.write.commit.lost_lock import (
-    find_later,
-    find_since,
-    find_uncompared,
-    find_unseen,
-)
+from bucketfmt.write.commit.lost_lock import find_before, find_later, find_since
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
@@ -248,10 +243,10 @@ class Transaction(PendingInstant):
                 self._check_not_rolled_back(now)
                 since = find_since(before, now, self.instant)
                 appeared, begun = self._load_times()
-                uncompared = find_uncompared(since, done, appeared, begun)
+                uncompared = find_before(since, appeared(done), begun)
                 if not uncompared:
                     return done  # the lock was lost later: whoever came since has seen the commit
-                unseen = find_unseen(since, done, appeared)
+                unseen = find_before(since, appeared(done), appeared)
                 conflict = find_later(unseen, done) or self._find_late_conflict(
                     before, now, metadata, basis, may_overlap
                 )

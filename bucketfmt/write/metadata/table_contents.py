@@ -6,7 +6,7 @@ HoodieTableMetadataUtil.readRecordKeysFromFileSlices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -34,6 +34,7 @@ from bucketfmt.metadata_table.definitions import (
     load_index_definitions,
 )
 from bucketfmt.process import cached_property
+from bucketfmt.snapshot.data_files.file_slices import is_change_data
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
@@ -123,15 +124,7 @@ class TableContents:
 
     @cached_property
     def _committed(self) -> Sequence[tuple[str, DataFile]]:
-        """The (partition path, file) of each file of rows that is not of a pending instant."""
-        return self._select_committed(
-            lambda path: chain.from_iterable(self._lister.files(path).values())
-        )
-
-    def _select_committed(
-        self, find_files: Callable[[str], Iterable[DataFile]]
-    ) -> list[tuple[str, DataFile]]:
-        """Return the (partition path, file) of each file that is not of a pending instant.
+        """The (partition path, file) of each file that is not of a pending instant.
 
         Until table version 6 the names of log files do not tell, but what a pending instant has
         announced: its writer may yet remove them. From version 8 on log files with rows for a
@@ -140,7 +133,12 @@ class TableContents:
         timeline, by_write = self._state.timeline, self._config.table_version >= 8
         announced = set() if by_write else self._load_announced()
         recorded = {own[2] for commit in self._state.commits for own in commit.files}
-        listed = [(path, file) for path in self._lister.partitions for file in find_files(path)]
+        listed = [
+            (path, file)
+            for path in self._lister.partitions
+            for group in (*self._lister.files(path).values(), self._lister.change_data(path))
+            for file in group
+        ]
         if not by_write:
             announced |= self._load_announced()  # what was announced since, and is listed
         return [
@@ -157,11 +155,13 @@ class TableContents:
 
     @cached_property
     def _staying(self) -> Sequence[tuple[str, DataFile]]:
-        """Of the committed files, what no clean is deleting: cleans delete without the lock."""
+        """Of committed files of rows, what no clean is deleting: cleans delete without the lock."""
         state = self._state
         doomed = load_doomed(state.store, state.config, state.timeline, state.limits)
         return [
-            (path, file) for path, file in self._committed if (path, str(file.name)) not in doomed
+            (path, file)
+            for path, file in self._committed
+            if (path, str(file.name)) not in doomed and not is_change_data(file.name)
         ]
 
     def _load_announced(self) -> set[str]:
@@ -182,8 +182,7 @@ class TableContents:
 
     def _files(self) -> dict[str, MetadataRecord]:
         sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}
-        change_data = self._select_committed(self._lister.change_data)
-        for path, file in chain(self._committed, change_data):
+        for path, file in self._committed:
             sizes[path][str(file.name)] = FileEntry(file.size or 0, False)
         partitions = {format_files_key(path): FileEntry(0, False) for path in sizes}
         found: dict[str, MetadataRecord] = {

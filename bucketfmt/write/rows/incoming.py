@@ -6,7 +6,7 @@ Reads the caller's stream, nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from bucketfmt.arguments import find_repeated
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
-from bucketfmt.rows.columns.python_values import check_unchanged, infer_column
+from bucketfmt.rows.columns.python_values import check_unchanged, infer_table
 
 __all__ = [
     "DataLike",
@@ -167,7 +167,7 @@ def _find_reader(data: DataLike) -> pa.RecordBatchReader | None:
     if hasattr(data, "__dataframe__") and hasattr(data, "iloc"):  # made as those of pandas
         return _rows_of_pandas(data)
     if isinstance(data, (list, tuple)) and all(isinstance(row, Mapping) for row in data):
-        return _rows_of_dicts(data)
+        return infer_table(data).to_reader()
     return None
 
 
@@ -301,16 +301,6 @@ def _find_reason(frame: DataLike) -> str | None:
 
 def _reason(error: Exception) -> str:
     return str(error.args[0] if isinstance(error, pa.ArrowException) else error)  # then the column
-
-
-def _rows_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatchReader:
-    """Return rows of dicts; a column that a row lacks is null, and comes where it first appears."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"columns are named by text, not by {name!r}; give dicts with names")
-    columns = {name: infer_column(name, [row.get(name) for row in rows]) for name in names}
-    return pa.table(columns).to_reader()
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
