@@ -26,7 +26,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.writer_config import WriterConfig
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import DEFAULT_INDEX, name_of, plan_properties
-from bucketfmt.write.rows.incoming import DataLike, open_schema
+from bucketfmt.write.rows.data_like import DataLike, open_schema
 
 __all__ = [
     "check_table",

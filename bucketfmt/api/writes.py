@@ -39,7 +39,8 @@ from bucketfmt.write.commit.writer_config import WriterConfig, open_transactions
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.rows.basis import find_columns
 from bucketfmt.write.rows.bucket_writer import FileFormats
-from bucketfmt.write.rows.incoming import DataLike, without_index, written_columns
+from bucketfmt.write.rows.data_like import DataLike, without_index
+from bucketfmt.write.rows.incoming import written_columns
 from bucketfmt.write.rows.preview import WritePreview
 from bucketfmt.write.rows.schema_change import plan_columns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key

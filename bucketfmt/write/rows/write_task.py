@@ -26,9 +26,10 @@ from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.rows.data_like import DataLike, open_rows
 from bucketfmt.write.rows.gathering import gather_keys, gather_rows
 from bucketfmt.write.rows.grouping import GroupedRows
-from bucketfmt.write.rows.incoming import DataLike, IncomingRows, open_rows
+from bucketfmt.write.rows.incoming import IncomingRows
 from bucketfmt.write.rows.schema_change import GivenColumns
 
 __all__ = ["WriteTask"]

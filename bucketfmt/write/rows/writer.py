@@ -43,9 +43,10 @@ from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.rows.data_like import DataLike
 from bucketfmt.write.rows.gathering import gather_again, gather_keys, gather_rows
 from bucketfmt.write.rows.grouping import GroupedRows
-from bucketfmt.write.rows.incoming import DataLike, IncomingRows
+from bucketfmt.write.rows.incoming import IncomingRows
 from bucketfmt.write.rows.preview import WritePreview, preview_rows
 from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
