@@ -5,6 +5,8 @@ Pure. Sources: HoodieBloomFilterAvroWriteSupport, BloomFilterUtils.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +18,7 @@ from bucketfmt.format.keys.bloom import (
     encode_bloom_filter,
 )
 from bucketfmt.format.keys.hashing_kernels import string_buffers
+from bucketfmt.process import new_mutex
 from bucketfmt.rows.parquet.base_file import (
     BLOOM_KEY,
     BLOOM_TYPE_KEY,
@@ -38,6 +41,13 @@ HUDIS_RATE = 1e-9
 """How many absent keys a filter takes for present ones: the default of `hoodie.index.bloom.fpp`."""
 
 _FILTER_KEYS_MIN = 64
+
+_turn = new_mutex()
+"""Held to hash keys: thousands of calls of NumPy, each of which takes microseconds.
+
+Two threads that make such calls at the same time wait for Python's own lock at every call, and take
+hardly less time than one after the other. In turns, one encodes columns while another hashes.
+"""
 
 _ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
@@ -113,7 +123,7 @@ class KeyFooter:
         if builder is None:
             self._keep(record_keys)
         else:
-            builder.add(record_keys)
+            _hash(builder, [record_keys])
         low, high = zip(found, self._range or found, strict=True)
         self._range = min(low, key=_utf16), max(high, key=_utf16)
 
@@ -132,7 +142,7 @@ class KeyFooter:
         if self._num_waiting > FILTER_KEYS_MAX:
             self._begun = self._build(FILTER_KEYS_MAX)
             self._waiting = []
-            self._begun.add(record_keys)
+            _hash(self._begun, [record_keys])
             return
         chunked = isinstance(record_keys, pa.ChunkedArray)
         chunks = record_keys.chunks if chunked else [record_keys]
@@ -142,8 +152,7 @@ class KeyFooter:
     def _build(self, num_keys: int) -> BloomFilterBuilder:
         """Return a filter for a number of keys, with the keys that wait."""
         builder = BloomFilterBuilder(num_entries=num_keys, false_positive_rate=self._rate)
-        for keys in self._waiting:
-            builder.add(keys)
+        _hash(builder, self._waiting)
         return builder
 
     @property
@@ -160,6 +169,13 @@ class KeyFooter:
         if self._range is not None:
             entries[MIN_KEY], entries[MAX_KEY] = self._range
         return entries
+
+
+def _hash(builder: BloomFilterBuilder, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
+    """Add columns of keys to a filter, in this thread's turn."""
+    with _turn:
+        for keys in columns:
+            builder.add(keys)
 
 
 def _filter_size(num_keys: int) -> int:
