@@ -42,13 +42,15 @@ def worker_count() -> int:
 
 
 def task_count(store: Store, sizes: Sequence[int]) -> int:
-    """Return with how many threads to work on files of these sizes.
+    """Return with how many threads to work on files of these sizes, or to write new files.
 
     Over a network, threads wait for answers most of the time. So there are as many as requests may
     be in flight, or fewer where the files are large: what they hold stays within some memory.
+    On a disk there is one more than processors where no file is read: a twentieth of the time a
+    thread waits for the disk to have what was written.
     """
     if store.failures_are_final:
-        return worker_count()
+        return worker_count() if sizes else worker_count() + 1
     fitting = _BYTES_IN_WORK // max([1, *sizes])
     return max(worker_count(), min(_NETWORK_THREADS, fitting))
 

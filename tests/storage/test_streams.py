@@ -34,6 +34,14 @@ def test_small_files_of_a_disk_are_read_by_one_thread(
     assert streams.reader_count(LocalStore(str(tmp_path)), sizes) == on_a_disk
 
 
+@pytest.mark.parametrize(("sizes", "threads"), [([], 5), ([KB], 4), ([KB] * 100, 4)])
+def test_one_thread_more_writes_files_that_replace_none(
+    sizes: list[int], threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(streams, "worker_count", lambda: 4)
+    assert streams.task_count(LocalStore(str(tmp_path)), sizes) == threads
+
+
 def test_small_files_over_a_network_are_read_by_as_many_threads_as_wait() -> None:
     network = FsspecStore("memory://nowhere", {})
     assert not network.failures_are_final
