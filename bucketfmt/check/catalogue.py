@@ -441,8 +441,10 @@ _KINDS = (
         "Files that the metadata table has wrong",
         "error",
         "A writer that does not keep the metadata table committed to the table, files were copied "
-        "or deleted by hand, or a commit died at the wrong moment. Hudi's readers take the "
-        "metadata table's list of files without a look at the folders.",
+        "or deleted by hand, or a commit died at the wrong moment. A name that begins with a part "
+        "of a URL or folder ('e:eu/.f...') is one that Hudi 1.x cut at the wrong place after a "
+        "restore. Hudi's readers take the metadata table's list of files without a look at the "
+        "folders.",
         "The files that one of the two does not list, or of which the metadata table has another "
         "size, by name.",
         'Rebuild the partition: `metadata_table.rebuild("files")`. Until then read with '

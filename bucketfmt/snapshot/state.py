@@ -29,7 +29,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.kept_commits import KeptCommits
-from bucketfmt.snapshot.listing import FileLister
+from bucketfmt.snapshot.listing import FileLister, StoreLister
 from bucketfmt.snapshot.overtaken import (
     find_completed_since,
     find_given_up,
@@ -245,11 +245,12 @@ class TableState:
         return newest
 
     def find_unlisted_size(self, path: str) -> int | None:
-        """Return the size of a file that its folder does not list; None if there is no such file.
+        """Return the size of a file that the listing has not; None if there is no such file.
 
-        An object store may list a file some time after the file was created.
+        An object store may list a file some time after the file was created, and a metadata table
+        may have a wrong name for the file (DEV-35), or none.
         """
-        if self.store.failures_are_final:
+        if self.store.failures_are_final and isinstance(self.lister, StoreLister):
             return None
         found = self.store.info(path)
         return None if found is None or found.is_dir else found.size

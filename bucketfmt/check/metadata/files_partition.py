@@ -97,7 +97,7 @@ def find_file_differences(
             f"{len(lost)} files are in the metadata table and not there; its readers fail where "
             f"they open one: {_few(lost)}",
             partition=path,
-            paths=[join_path(path, name) for name in lost],
+            paths=sorted({join_path(path, _without_url(name)) for name in lost}),
         )
     wrong = [
         file
@@ -142,6 +142,11 @@ def find_partition_differences(
 
 def _name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
+
+
+def _without_url(name: str) -> str:
+    """Return a name of the metadata table without the part of a URL that Hudi left in it."""
+    return name.rpartition("/")[2]
 
 
 def _is_other_size(file: DataFile, listed: int, table_version: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from tests.check.metadata.metadata_planting import edit_records
 from tests.check.planting import Patient, check_soon
 
 Copy = Callable[[str, str], Path]
@@ -60,6 +62,49 @@ def test_all_that_reads_commits_takes_the_files_for_those_of_the_table(
     assert any(url.encode() in path.read_bytes() for path in root.rglob("*.deltacommit"))
     report = check_soon(root)
     assert report.status == "clean", report.findings
+
+
+def cut_in_metadata_table(root: Path) -> list[str]:
+    """List the log files in the metadata table as Hudi does, which cuts the path that has a URL.
+
+    Returns:
+        The names that the metadata table has for them.
+    """
+    cut: list[str] = []
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        files = fields["filesystemMetadata"] or {}
+        for name in [name for name in files if ".log." in name]:
+            cut.append(f"file:{key}/{name}"[len(key) + 1 :])
+            files[cut[-1]] = files.pop(name)
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    return cut
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_files_are_read_that_the_metadata_table_lists_by_a_part_of_the_url(
+    golden_copy: Copy, version: str
+) -> None:
+    root = golden_copy(version, "mdt_bucket")
+    before = bf.open(root)
+    expected = rows_of(before.scan(meta_columns=True))
+    keys = expected["_hoodie_record_key"].unique()
+    by = [("id", "ascending"), ("region", "ascending")]
+    found = before.lookup(keys).sort_by(by)
+    with_urls(root, "file:")
+    cut = cut_in_metadata_table(root)
+    assert cut
+    table = bf.open(root)
+    assert rows_of(table.scan(meta_columns=True)).equals(expected)
+    assert table.lookup(keys).sort_by(by).equals(found)
+    findings = [each for each in check_soon(root).findings if each.id == "M001"]
+    assert any(repr(cut[0]) in each.evidence for each in findings)
+    assert all("metadata_table.rebuild" in each.fix for each in findings)
+    table.metadata_table.rebuild("files")
+    assert check_soon(root).status == "clean"
+    assert rows_of(bf.open(root).scan(meta_columns=True)).equals(expected)
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
