@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
@@ -269,18 +270,41 @@ class LockedTable:
         return self._noted(self._put_requested(time, action, content))
 
     def _put_requested(self, time: str, action: str, content: InstantContent | None) -> Instant:
-        """Put an instant on the timeline; one with a plan only while the lock is held.
+        """Put an instant on the timeline, while the lock is held.
 
-        What others do from then on respects the plan, and what they did before is in it.
+        What others do from then on respects its plan, and what they did before is in it. Whoever
+        takes a time from then on takes a later one.
         """
         if content is None:
-            return put_requested(self.store, self.config, time, action)
+            instant = put_requested(self.store, self.config, time, action)
+            self._withdraw_late(instant)
+            return instant
         known = self.timeline
         self.check_held()
         instant = put_requested(self.store, self.config, time, action, content)
         if not self.lock.may_publish() or self.has_late_commits(known, instant.requested_time):
             raise LatePlanError(self, instant)
         return instant
+
+    def _withdraw_late(self, instant: Instant) -> None:
+        """Take an instant without a plan off the timeline if the lock was lost before it was there.
+
+        Its time may be that of another instant: the next owner may have taken the same one for
+        another action, where the timeline was ahead of both clocks. Whoever goes by the time would
+        take a failed write for completed then, once the other is.
+
+        Raises:
+            ConflictError: it was withdrawn.
+            StorageError: the store failed. The instant may be there: a failed write.
+        """
+        if self.lock.may_publish():
+            return
+        self.store.delete(join_path(self.config.timeline_path, instant.file_name))
+        raise ConflictError(
+            f"the table lock was lost before {instant.action} {instant.requested_time} could be "
+            "begun: this process stood still for longer than its lease. Nothing was written; "
+            "reload the table and begin again, with longer leases if it recurs"
+        )
 
     def has_late_commits(self, known: Timeline, own: str) -> bool:
         """Whether a write was completed meanwhile, though this writer has held the lock.
@@ -316,7 +340,11 @@ class LockedTable:
             begun = time, self.heartbeats.start(time)
         time, heartbeat = begun
         with heartbeat.stopped_on_error():
-            return self._put_requested(time, action, content), heartbeat
+            try:
+                return self._put_requested(time, action, content), heartbeat
+            except ConflictError:
+                heartbeat.abandon()  # the file may be that of another writer's instant too
+                raise
 
     def begin(
         self, requested_time: str, action: str, content: InstantContent | None = None

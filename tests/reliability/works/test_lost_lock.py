@@ -141,6 +141,44 @@ def test_a_commit_that_appears_amid_its_rollback_goes_with_it(
     trial.check({key: value for key, value in expected.items() if key in rows})
 
 
+OTHER_WORKS: dict[str, Callable[[bf.Table], object]] = {
+    "clean": lambda table: table.clean(retain=1, dry_run=False),
+    "overwrite": lambda table: table.insert_overwrite(row("o", 1, "o")),
+    "rollback": lambda table: table.rollback(),
+}
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("other", OTHER_WORKS)
+def test_a_late_instant_has_not_the_time_of_another(files: MemoryStore, other: str) -> None:
+    """The table is ahead of both clocks, and its next time is the same for both writers.
+
+    A failed write was taken for completed, once another instant of its time was.
+    """
+    trial = Trial(files)
+    trial.clock.sleep(3600)
+    for value in range(1, 4):
+        trial.open(services=None).upsert(row("x", value))
+    trial.clock.sleep(-3600)
+
+    def is_begun(path: str) -> bool:
+        return path.endswith("commit.requested")
+
+    def die() -> None:
+        raise Killed
+
+    def work() -> None:
+        trial.clock.sleep(LEASE_ENDS_S)
+        OTHER_WORKS[other](trial.open(services=None))
+
+    dying = PausedStore(trial.files, die, lambda path: path.endswith("inflight"))
+    late = trial.open(PausedStore(dying, work, is_begun), services=None)
+    with pytest.raises(bf.ConflictError, match=r"before (delta)?commit .* could be begun"):
+        late.upsert(row("a", 1), retries=0)
+    expected = {**BEFORE, "x": 2 if other == "rollback" else 3}
+    trial.check({**expected, "o": 1} if other == "overwrite" else expected)
+
+
 @pytest.mark.parametrize("partition", ["p", "new"])
 def test_rows_of_a_writer_that_began_before_are_not_hidden(
     files: MemoryStore, partition: str
