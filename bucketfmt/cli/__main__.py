@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bucketfmt.cli.interrupts import ending_at_interrupt
+from bucketfmt.cli.interrupts import ending_at_interrupt, interrupted_by_signals
 
 __all__ = ["main"]
 
@@ -21,7 +21,8 @@ def main() -> None:
             if error.name not in _OF_EXTRA:
                 raise
             sys.exit(_tell_missing(error.name))
-    run()
+    with interrupted_by_signals():
+        run()
 
 
 class _NoPandas:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import bucketfmt
-from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
+from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt, exit_code
 from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
 from bucketfmt.format.names.layout import METADATA_FOLDER
@@ -201,7 +201,7 @@ def run() -> None:
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         print("bucketfmt: stopped", file=sys.stderr)
-        code = INTERRUPTED
+        code = exit_code()
     except UnsupportedError as error:
         print(f"bucketfmt: not supported: {in_shell_words(str(error))}", file=sys.stderr)
         code = ExitCode.UNSUPPORTED

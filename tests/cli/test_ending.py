@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.cli import row_output
 from bucketfmt.cli.options import parse_storage_options
 from tests.cli.conftest import COMMAND, Cli, on_terminal
@@ -167,7 +172,7 @@ def test_a_disk_that_is_full_is_told_with_the_file(
     ("given", "code", "told"),
     [
         (b"1\n0\n", 0, b""),
-        (b"", 64, b"bucketfmt: give at least one KEY, or --keys-from FILE\n"),
+        (b"", 64, b"bucketfmt: --keys-from -: the file has no keys; give one a line\n"),
     ],
 )
 def test_keys_from_standard_input(golden: Golden, given: bytes, code: int, told: bytes) -> None:
@@ -232,6 +237,62 @@ def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=60)
     assert (run.returncode, out, err) == (130, b"", b"bucketfmt: stopped\n")
+
+
+SIGNALLED = """
+import os, signal, sys
+from bucketfmt.cli.__main__ import main
+from bucketfmt.storage.local_store import LocalStore
+
+after, number, *sys.argv[1:] = sys.argv[1:]
+
+def signalled(store, path, data, put=LocalStore.put_if_absent):
+    done = put(store, path, data)
+    if path.endswith(after):
+        os.kill(os.getpid(), int(number))
+    return done
+
+LocalStore.put_if_absent = signalled
+main()
+"""
+
+
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("after", [".inflight", ".parquet"])
+def test_a_command_that_is_ended_takes_its_write_back(
+    tmp_path: Path, number: signal.Signals, after: str
+) -> None:
+    """SIGTERM left the lock for the length of its lease, and a write that stayed pending."""
+    rows = pa.table({"id": ["a"], "v": [1]})
+    table = bf.create(str(tmp_path / "t"), schema=rows, record_key="id", table_type="COPY_ON_WRITE")
+    table.upsert(rows)
+    pq.write_table(pa.table({"id": ["a"], "v": [2]}), tmp_path / "rows.parquet")
+    command = [sys.executable, "-c", SIGNALLED, after, str(int(number)), "upsert"]
+    run = subprocess.run(
+        [*command, str(tmp_path / "t"), str(tmp_path / "rows.parquet")],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (128 + number, b"", b"bucketfmt: stopped\n")
+    lease = json.loads((tmp_path / "t/.hoodie/.locks/table_lock.json").read_bytes())
+    assert lease["expired"]
+    assert not [*(tmp_path / "t/.hoodie/.heartbeat").iterdir()]
+    assert not table.timeline.pending.instants
+    assert table.to_arrow()["v"].to_pylist() == [1]
+
+
+def test_signals_that_are_ignored_stay_so() -> None:
+    """As of a command below `nohup`."""
+    code = (
+        "import os, signal\nfrom bucketfmt.cli.interrupts import interrupted_by_signals\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "with interrupted_by_signals():\n    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stdout == b"True\n"
 
 
 @pytest.mark.rotated(0, among="processes of commands", one_of=3)
