@@ -165,8 +165,8 @@ def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
         for time in (i.requested_time for i in metadata.completed.of("deltacommit").instants)
         if first <= time <= last
         and time not in known
-        and not (data.layout == 1 and len(time) > _MILLISECONDS_DIGITS)
-        and not is_amending_instant(time)
+        and len(time)
+        <= _MILLISECONDS_DIGITS  # longer ones are its own, since before an upgrade too
         and not any(restore < time for restore in restores)  # a restore is followed by a listing
     ]
 

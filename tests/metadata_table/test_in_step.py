@@ -61,6 +61,7 @@ def test_metadata_tables_of_hudi_are_in_step(table: str) -> None:
 
 
 INITIAL = f"{ZEROS}000.deltacommit"
+INITIAL_AT_5 = f"{time(5)}010.deltacommit"
 AMENDING_5 = f"{time(5)}500.deltacommit"
 
 
@@ -95,6 +96,12 @@ AMENDING_5 = f"{time(5)}500.deltacommit"
         (["5.commit", "9.clean"], [INITIAL, "5.deltacommit", "6.commit", "9.deltacommit"], Step()),
         # completed before a listing made the metadata table
         (["5.commit", "30.commit"], [f"{ZEROS}010.deltacommit", "30.deltacommit"], Step()),
+        # made from a listing, and log-compacted, before an upgrade from layout 1
+        (
+            ["3.commit", "5.commit", "30.commit"],
+            [INITIAL_AT_5, f"{time(5)}005.deltacommit", "30.deltacommit"],
+            Step(),
+        ),
         # the table restored: its metadata table too, or not
         (
             ["5.commit", "9.restore", "20.commit"],
@@ -131,9 +138,6 @@ AMENDING_5 = f"{time(5)}500.deltacommit"
 )
 def test_steps_of_layout_2(data: list[str], metadata: list[str], step: Step) -> None:
     assert find_step(timeline(2, *data), timeline(2, *metadata)) == step
-
-
-INITIAL_AT_5 = f"{time(5)}010.deltacommit"
 
 
 @pytest.mark.parametrize(

@@ -197,11 +197,15 @@ def _files() -> Iterator[Vector]:
         "extendible-metadata.depth",
         ["EXT-3"],
         _TEXT,
-        json.dumps(
-            _metadata(
-                globalDepth=31,
-                buckets=[_bucket(0, 31), *(_bucket(1 << n, n + 1, n + 1) for n in range(31))],
-            )
+        ListOf(
+            [
+                json.dumps(_metadata(globalDepth=depth, buckets=buckets))
+                for depth, buckets in (
+                    (31, [_bucket(0, 31), *(_bucket(1 << n, n + 1, n + 1) for n in range(31))]),
+                    (21, [_bucket(0, 21)]),
+                    (1, [_bucket(1, 1), _bucket(0, 31)]),
+                )
+            ]
         ),
         error="limit",
     )
@@ -237,6 +241,9 @@ def _files() -> Iterator[Vector]:
                         (1, [_bucket(0, 0), _bucket(1, 1)]),
                         (2, [_bucket(0, 1), _bucket(1, 2)]),
                         (1, [_bucket(0, 1), _bucket(2, 1)]),
+                        (1, [_bucket(0, 1), _bucket(1, 1), _bucket(2, 1)]),
+                        (1, [_bucket(0, 1), _bucket(0, 1, 1), _bucket(1, 1, 2)]),
+                        (2, [_bucket(0, 1), _bucket(2, 2), _bucket(1, 1)]),
                         (0, [digit]),
                         (0, [{**_bucket(0, 0), "fileIdPrefix": "../" + _prefix(0)[3:]}]),
                         (0, [{**_bucket(0, 0), "localDepth": -1}]),

@@ -227,6 +227,7 @@ def vectors() -> Iterator[Vector]:
             {"instants": instants, "pending": [], "archived": ["00000000000000"], "as_of": "2"},
             "00000000000000",
         ),
+        *_choices_as_of(instants),
     ]
     yield Vector(
         "hashing-config-choice.cases",
@@ -237,6 +238,28 @@ def vectors() -> Iterator[Vector]:
         [instant for _, instant in chosen],
     )
     yield from _settings()
+
+
+def _choices_as_of(instants: list[str]) -> list[tuple[dict[str, object], str | None]]:
+    """Choices that tell which folder, which file of it, and which instants are asked (PBR-9)."""
+    old, older, oldest = "20261121075000000", "20261120075000000", "20261119075000000"
+    before = {"instants": instants, "pending": [], "archived": [older, oldest, old]}
+    return [
+        # the newest archived one that is not newer, and that one itself
+        ({**before, "as_of": "20261120235959999"}, older),
+        ({**before, "as_of": older}, older),
+        ({**before, "as_of": "20261118000000000"}, None),
+        # which is not asked for what is in force now
+        ({**before, "pending": instants}, None),
+        # archive is asked where configs has nothing that old, whatever is newer there
+        ({**before, "archived": [instants[1]], "as_of": instants[1]}, instants[1]),
+        ({**before, "archived": [instants[1]], "instants": [older], "as_of": instants[1]}, older),
+        # a pending one is passed over as of its instant too
+        ({**before, "pending": [instants[0]], "as_of": instants[0]}, old),
+        # 14 digits are compared as text
+        ({"instants": ["20261121075218"], "pending": [], "as_of": instants[0]}, "20261121075218"),
+        ({"instants": instants, "pending": [], "as_of": instants[0][:14]}, None),
+    ]
 
 
 def _settings() -> Iterator[Vector]:

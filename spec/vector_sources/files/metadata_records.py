@@ -153,6 +153,7 @@ _STATS = {
     "isTightBound": True,
     "valueType": None,
 }
+_DELETED = {"isDeleted": True}
 _LOCATION = {
     "partitionName": "p",
     "fileIdHighBits": 8269599154448777525,
@@ -259,12 +260,24 @@ def vectors() -> Iterator[Vector]:
         "metadata-record.secondary",
         ["MDT-8"],
         _TEXT,
-        _value(type=7, SecondaryIndexMetadata={"isDeleted": True}),
+        _value(type=7, SecondaryIndexMetadata=_DELETED),
         {"deleted": True},
     )
-    bad: list[tuple[str, str, dict[str, object], str]] = [
-        ("another-type", "MDT-9", _value(type=8), "unsupported"),
-        ("no-member", "MDT-9", _value(type=5), "corrupt"),
+    yield Vector(
+        "metadata-record.no-files",
+        ["MDT-9"],
+        _TEXT,
+        ListOf([_value(type=1), _value(type=2)]),
+        [{"files": {}, "partitions": True}, {"files": {}, "partitions": False}],
+    )
+    # of each type but 1 and 2, with the member of another one
+    lacking = [_value(type=number) for number in (3, 4, 5, 6, 7)]
+    lacking.append(_value(type=3, BloomFilterMetadata=bloom))
+    lacking.append(_value(type=7, ColumnStatsMetadata=_STATS))
+    unknown = [_value(type=number, SecondaryIndexMetadata=_DELETED) for number in (0, -1, 8, 9)]
+    bad: list[tuple[str, str, object, str]] = [
+        ("another-type", "MDT-9", ListOf(unknown), "unsupported"),
+        ("no-member", "MDT-9", ListOf(lacking), "corrupt"),
         ("another-encoding", "MDT-12", _location(fileIdEncoding=2), "unsupported"),
     ]
     for name, rule, content, error in bad:
@@ -316,6 +329,9 @@ def _merges() -> Iterator[Vector]:
     def stats(low: object, high: object, **more: object) -> dict[str, object]:
         plain = {"values": 3, "nulls": 1, "deleted": False, "tight": False}
         return {"min": low, "max": high, **plain, **more}
+
+    def location(file_id: str) -> dict[str, object]:
+        return {"partition": "p", "file_id": file_id, "instant_ms": "1795233396929"}
 
     cases: list[tuple[list[dict[str, object]], dict[str, object]]] = [
         (
@@ -372,6 +388,70 @@ def _merges() -> Iterator[Vector]:
             [stats(None, None, deleted=True), stats(["Int", 4], ["Int", 5])],
             stats(["Int", 4], ["Int", 5]),
         ),
+        # sizes are numbers
+        ([files(a=(9, False)), files(a=(10, False))], files(a=(10, False))),
+        ([files(a=(10, False)), files(a=(9, False))], files(a=(10, False))),
+        # an entry that is gone, back and gone again
+        ([files(a=(0, True)), files(a=(7, False)), files(a=(0, True))], files()),
+        # an older record that was tight
+        (
+            [stats(["Int", 4], ["Int", 5], tight=True), stats(["Int", 1], ["Int", 2])],
+            stats(["Int", 1], ["Int", 5], values=6, nulls=2),
+        ),
+        # a bound after two without a common order stands alone
+        (
+            [
+                stats(["String", "a"], ["String", "b"]),
+                stats(["Int", 1], ["Int", 2]),
+                stats(["Int", 7], ["Int", 8]),
+            ],
+            stats(["Int", 7], ["Int", 8], values=9, nulls=3),
+        ),
+        # days that Hudi 0.15 puts into an int
+        (
+            [stats(["Date", 5], ["Date", 9]), stats(["Int", 7], ["Int", 12])],
+            stats(["Int", 5], ["Int", 12], values=6, nulls=2),
+        ),
+        (
+            [
+                stats(["Double", "NaN"], ["Double", "NaN"]),
+                stats(["Double", 1.5], ["Double", "Infinity"]),
+            ],
+            stats(["Double", 1.5], ["Double", "NaN"], values=6, nulls=2),
+        ),
+        # bytes are signed, byte by byte, and a text goes before those that it begins
+        (
+            [stats(["Bytes", "01"], ["Bytes", "01"]), stats(["Bytes", "80"], ["Bytes", "80"])],
+            stats(["Bytes", "80"], ["Bytes", "01"], values=6, nulls=2),
+        ),
+        (
+            [stats(["Bytes", "0080"], ["Bytes", "0080"]), stats(["Bytes", "00"], ["Bytes", "00"])],
+            stats(["Bytes", "00"], ["Bytes", "0080"], values=6, nulls=2),
+        ),
+        # decimals are numbers: 128 and 127, -1 and 1
+        (
+            [
+                stats(["Decimal", "0080"], ["Decimal", "0080"]),
+                stats(["Decimal", "7f"], ["Decimal", "7f"]),
+            ],
+            stats(["Decimal", "7f"], ["Decimal", "0080"], values=6, nulls=2),
+        ),
+        (
+            [
+                stats(["Bytes", "0080"], ["Bytes", "0080"], decimal="10,2"),
+                stats(["Bytes", "7f"], ["Bytes", "ff"], decimal="10,2"),
+            ],
+            stats(["Bytes", "7f"], ["Bytes", "0080"], values=6, nulls=2, decimal="10,2"),
+        ),
+        (
+            [
+                stats(["Bytes", "01"], ["Bytes", "02"], decimal="10,2"),
+                stats(["Bytes", "03"], ["Bytes", "04"], decimal="12,3"),
+            ],
+            stats(None, None, values=6, nulls=2, decimal="12,3"),
+        ),
+        # the newest stands alone
+        ([location("a"), location("b")], location("b")),
     ]
     yield Vector(
         "metadata-merge.all",
@@ -380,6 +460,165 @@ def _merges() -> Iterator[Vector]:
         ListOf([given for given, _ in cases]),
         [merged for _, merged in cases],
     )
+
+
+def _steps(t: list[str]) -> list[tuple[dict[str, object], dict[str, object]]]:
+    """Questions of `metadata-step`, each for clauses of MDT-18, and what is not as when in step."""
+
+    def question(
+        layout: int, data: list[str], metadata: list[str], *archived: str
+    ) -> dict[str, object]:
+        timelines = {"layout": layout, "data": data, "metadata": metadata}
+        return {**timelines, "archived": list(archived)}
+
+    initial = f"{'0' * 17}_{t[2]}.deltacommit"
+    again = f"{'0' * 17}010_{t[6]}.deltacommit"
+    two = [f"{t[3]}_{t[4]}.commit", f"{t[5]}_{t[8]}.commit"]
+    synced = [f"{t[3]}_{t[4]}.deltacommit", f"{t[5]}_{t[7]}.deltacommit"]
+    undone = [f"{t[3]}_{t[4]}.commit", f"{t[5]}_{t[6]}.restore"]
+    one = [f"{t[3]}.commit", f"{t[5]}.commit"]
+    return [
+        (question(2, two, [initial, synced[1]], synced[0]), {}),
+        (question(2, two, [initial, synced[1]]), {"missing": [t[3]]}),
+        # neither a pending deltacommit nor a compaction is one
+        (
+            question(2, two, [initial, synced[0], f"{t[5]}.deltacommit.inflight"]),
+            {"missing": [t[5]]},
+        ),
+        (question(2, two, [initial, synced[0], f"{t[5]}_{t[7]}.commit"]), {"missing": [t[5]]}),
+        (question(2, two, [f"{'0' * 17}.deltacommit.inflight"]), {"unfinished": True}),
+        # each action that changes files, and those that do not
+        (
+            question(
+                2,
+                [
+                    f"{t[3]}_{t[4]}.deltacommit",
+                    f"{t[5]}_{t[6]}.replacecommit",
+                    f"{t[7]}_{t[8]}.clean",
+                    f"{t[9]}_{t[10]}.rollback",
+                    f"{t[3]}_{t[11]}.savepoint",
+                    f"{t[12]}_{t[13]}.indexing",
+                ],
+                [initial],
+            ),
+            {"missing": [t[3], t[5], t[7]]},
+        ),
+        # the earliest initialisation counts, and by completion times
+        (question(2, two, [initial, again, synced[1]]), {"missing": [t[3]]}),
+        (question(2, [f"{t[1]}_{t[4]}.commit"], [initial]), {"missing": [t[1]]}),
+        (question(2, [f"{t[1]}_{t[2]}.commit"], [initial]), {}),
+        (
+            question(1, one, [f"{t[1]}010.deltacommit", f"{t[6]}011.deltacommit"]),
+            {"missing": [t[3], t[5]]},
+        ),
+        (question(1, one, [f"{t[3]}010.deltacommit"]), {"missing": [t[5]]}),
+        # fewer than 010 are of log compactions
+        (question(1, one, [f"{t[6]}005.deltacommit"]), {"missing": [t[3], t[5]]}),
+        # restores
+        (question(2, undone, [initial, synced[0]]), {"missing": [t[5]]}),
+        (question(2, undone, [initial, *synced]), {}),
+        (question(2, undone, [initial, synced[0], f"{t[6]}_{t[7]}.deltacommit"]), {}),
+        (
+            question(
+                2,
+                [*undone, f"{t[7]}_{t[8]}.commit"],
+                [initial, synced[0], f"{t[7]}_{t[8]}.deltacommit"],
+            ),
+            {"missing": [t[5]]},
+        ),
+        (
+            question(2, undone, [initial, synced[0], f"{t[5]}.restore.inflight"]),
+            {"missing": [t[5]]},
+        ),
+        # ahead: between the first and the last instant of the table, with no restore before
+        (question(2, two, [initial, *synced, f"{t[1]}_{t[2]}.deltacommit"]), {}),
+        (question(2, two, [initial, *synced, f"{t[6]}_{t[7]}.deltacommit"]), {}),
+        (question(2, two, [initial, *synced, f"{t[4]}_{t[6]}.deltacommit"]), {"ahead": [t[4]]}),
+        (question(2, two, [initial, *synced, f"{t[4]}.deltacommit.inflight"]), {}),
+        (
+            question(
+                2,
+                [*undone, f"{t[9]}_{t[10]}.commit"],
+                [initial, *synced, f"{t[7]}_{t[8]}.deltacommit", f"{t[9]}_{t[10]}.deltacommit"],
+            ),
+            {},
+        ),
+        (
+            question(
+                1,
+                one,
+                [
+                    f"{t[1]}010.deltacommit",
+                    f"{t[3]}.deltacommit",
+                    f"{t[4]}005.deltacommit",
+                    f"{t[5]}.deltacommit",
+                ],
+            ),
+            {},
+        ),
+        # an initialisation under the name that it had before an upgrade from layout 1
+        (question(2, two, [f"{t[4]}010_{t[4]}.deltacommit", synced[1]]), {}),
+    ]
+
+
+def _valid_instants(t: list[str]) -> list[tuple[dict[str, object], list[str]]]:
+    """Questions of `metadata-valid`, each for clauses of MDT-16, and the times that count."""
+    initial, data = f"{'0' * 17}_{t[2]}.deltacommit", [f"{t[3]}_{t[4]}.commit"]
+    later = [*data, f"{t[9]}_{t[10]}.commit"]
+    pending = f"{t[8]}.deltacommit.requested"
+
+    def question(
+        layout: int, data: list[str], metadata: list[str], times: list[str], *rolled_back: str
+    ) -> dict[str, object]:
+        timelines = {"layout": layout, "data": data, "metadata": metadata}
+        return {**timelines, "rolled_back": list(rolled_back), "times": times}
+
+    undone = [f"{t[5]}_{t[6]}.rollback", f"{t[6]}_{t[7]}.restore", f"{t[7]}.rollback.inflight"]
+    begun = [f"{t[5]}.deltacommit.requested", f"{t[5]}.deltacommit.inflight"]
+    others = [f"{t[5]}_{t[6]}.commit", f"{t[7]}_{t[8]}.clean"]
+    since, restore = f"{t[12]}_{t[13]}.deltacommit", f"{t[9]}_{t[10]}.restore"
+    committed = [f"{t[3]}.deltacommit", f"{t[5]}.deltacommit.inflight", f"{t[6]}.deltacommit"]
+    return [
+        # what is earlier than the first instant of the table does not count for that
+        (question(2, data, [initial], [t[1], t[3]]), [t[3]]),
+        # rollbacks and restores of the metadata table, if they are completed
+        (question(2, later, [initial, *undone], [t[5], t[6], t[7]]), [t[5], t[6]]),
+        # a deltacommit that is not completed, and completed actions that are none
+        (question(2, later, [initial, *begun], [t[5]]), []),
+        (question(2, later, [initial, *others], [t[5], t[7]]), []),
+        # completed in the metadata table, and unknown to the table between its instants
+        (question(2, later, [initial, f"{t[6]}_{t[7]}.deltacommit"], [t[6]]), [t[6]]),
+        # an initialisation under more digits, and one that is not completed
+        (
+            question(2, data, [f"{'0' * 17}010_{t[2]}.deltacommit"], ["0" * 17 + "010"]),
+            ["0" * 17 + "010"],
+        ),
+        (question(2, data, [f"{'0' * 17}.deltacommit.inflight"], ["0" * 17]), []),
+        # rolled back and pending: another has taken the time
+        (question(2, [*data, pending], [initial], [t[7], t[8]], t[7], t[8]), [t[7]]),
+        # later than the timeline of the table, and rolled back
+        (question(2, later, [initial, since], [t[12]], t[12]), [t[12]]),
+        # a restore that is not the last instant
+        (question(2, [*data, restore, f"{t[11]}.commit.requested"], [initial, since], [t[12]]), []),
+        (question(2, [*data, restore], [initial, since], [t[12]]), [t[12]]),
+        # later by the first 17 digits than the last instant, a pending one
+        (
+            question(
+                2, [*data, pending], [initial, f"{t[8]}500_{t[9]}.deltacommit"], [t[8] + "500"]
+            ),
+            [t[8] + "500"],
+        ),
+        # layout 1: committed in the timeline of the metadata table as well
+        (
+            question(
+                1,
+                [f"{t[3]}.commit", f"{t[4]}.commit", f"{t[5]}.commit", f"{t[6]}.commit"],
+                committed,
+                [t[1], t[3], t[4], t[5], t[6]],
+            ),
+            [t[3], t[6]],
+        ),
+    ]
 
 
 def _timelines() -> Iterator[Vector]:
@@ -408,9 +647,15 @@ def _timelines() -> Iterator[Vector]:
                 {**rolled, "times": times},
                 {**began_since, "times": [t[5], amended, t[8]]},
                 {**restored, "times": [t[5], amended, t[8]]},
+                *(given for given, _ in _valid_instants(t)),
             ]
         ),
-        [valid, [t[5], amended], [t[5], amended, t[8]]],
+        [
+            valid,
+            [t[5], amended],
+            [t[5], amended, t[8]],
+            *(expected for _, expected in _valid_instants(t)),
+        ],
     )
     known = {"missing": [], "ahead": [], "leftovers": [], "unfinished": False}
     steps: list[tuple[dict[str, object], dict[str, object]]] = [
@@ -480,10 +725,11 @@ def _timelines() -> Iterator[Vector]:
             {**known, "missing": [t[6]]},
         ),
     ]
+    steps += [(given, {**known, **step}) for given, step in _steps(t)]
     yield Vector(
         "metadata-step.all",
         ["MDT-18", "MDT-24"],
         _TEXT,
-        ListOf([{**given, "archived": []} for given, _ in steps]),
+        ListOf([{"archived": [], **given} for given, _ in steps]),
         [expected for _, expected in steps],
     )

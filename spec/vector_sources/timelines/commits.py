@@ -322,6 +322,13 @@ def _containers() -> Iterator[Vector]:
         _container(schema, block(record)),
         {"record": "HoodieIndexPlan", "value": {"version": 1}},
     )
+    yield Vector(
+        "timeline-file.codec-null",
+        ["TL-17"],
+        _TEXT + ", after the Avro specification: a codec that is stated, and an empty block",
+        _container(schema, block() + block(record), b"\x14avro.codec\x08null"),
+        {"record": "HoodieIndexPlan", "value": {"version": 1}},
+    )
     deep = [_plan_schema(x=_nested(levels)) for levels in (60, 80)]
     yield Vector(
         "timeline-file.nested-schema",
@@ -337,7 +344,15 @@ def _containers() -> Iterator[Vector]:
     codec = b"\x14avro.codec\x0edeflate"
     for name, rules, data, error in (
         ("two-records", ["TL-17"], _container(schema, block(record, record)), "corrupt"),
+        ("two-blocks", ["TL-17"], _container(schema, block(record) * 2), "corrupt"),
         ("no-record", ["TL-17"], _container(schema, b""), "corrupt"),
+        ("empty-block", ["TL-17"], _container(schema, block()), "corrupt"),
+        (
+            "more-than-a-record",
+            ["TL-17"],
+            _container(schema, _long(1) + _long(3) + record + b"\0" + bytes(16)),
+            "corrupt",
+        ),
         ("codec", ["TL-17"], _container(schema, block(record), codec), "unsupported"),
         ("nested-too-deep", ["DEV-22"], _container(deep[1], block(b"\0")), "limit"),
         ("recursive", ["META-4"], _container(recursive, block(b"\0")), "unsupported"),

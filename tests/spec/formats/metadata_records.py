@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
@@ -35,6 +37,9 @@ from bucketfmt.metadata_table.merge_records import merge_records
 from bucketfmt.metadata_table.valid_instants import ValidInstants
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from tests.spec.formats.values import Json
+
+_DECIMAL_ORDINAL = 10
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 __all__ = ["FORMATS"]
 
@@ -124,8 +129,16 @@ def metadata_merge(question: Json) -> Json:
     merged = merge_records(records)
     if isinstance(merged, FilesRecord):
         return {"files": {name: [str(e.size), e.is_deleted] for name, e in merged.entries.items()}}
+    if isinstance(merged, RecordLocation):
+        instant_ms = str(merged.instant_ms)
+        return {
+            "partition": merged.partition_path,
+            "file_id": merged.file_id,
+            "instant_ms": instant_ms,
+        }
     assert isinstance(merged, ColumnStats)
-    return {
+    decimal = {} if merged.value_type is None else {"decimal": merged.value_type_info}
+    return decimal | {
         "min": _shown(merged.minimum),
         "max": _shown(merged.maximum),
         "values": merged.value_count,
@@ -141,13 +154,30 @@ def _given_record(given: Json) -> MetadataRecord:
             name: FileEntry(int(size), gone) for name, (size, gone) in given["files"].items()
         }
         return FilesRecord(entries, are_partitions=False)
-    low, high = (None if b is None else StatValue(*b) for b in (given["min"], given["max"]))
+    if "file_id" in given:
+        return RecordLocation(given["partition"], given["file_id"], int(given["instant_ms"]))
+    low, high = (None if b is None else _given_bound(*b) for b in (given["min"], given["max"]))
     counts = given["values"], given["nulls"]
-    return ColumnStats("f", "c", low, high, *counts, 0, 0, given["deleted"], given["tight"])
+    stats = ColumnStats("f", "c", low, high, *counts, 0, 0, given["deleted"], given["tight"])
+    if "decimal" not in given:
+        return stats
+    return replace(stats, value_type=_DECIMAL_ORDINAL, value_type_info=given["decimal"])
 
 
-def _shown(value: StatValue | None) -> Json:
-    return None if value is None else [value.wrapper, value.value]
+def _given_bound(wrapper: str, value: Json) -> StatValue:
+    if wrapper in {"Bytes", "Decimal"}:
+        return StatValue(wrapper, bytes.fromhex(value))
+    return StatValue(wrapper, float(value) if wrapper == "Double" else value)
+
+
+def _shown(bound: StatValue | None) -> Json:
+    if bound is None:
+        return None
+    value = bound.value
+    if isinstance(value, bytes):
+        return [bound.wrapper, value.hex()]
+    is_number = not isinstance(value, float) or math.isfinite(value)
+    return [bound.wrapper, value if is_number else _NOT_FINITE[repr(value)]]
 
 
 def _timeline(names: Json, layout: int) -> Timeline:
@@ -157,9 +187,13 @@ def _timeline(names: Json, layout: int) -> Timeline:
 def metadata_valid(question: Json) -> Json:
     """The instants whose log blocks count."""
     layout = question["layout"]
-    timelines = (_timeline(question[of], layout) for of in ("data", "metadata"))
-    valid = ValidInstants(*timelines, lambda: question["rolled_back"])
-    return [time for time in question["times"] if time in valid]
+    data, metadata = (_timeline(question[of], layout) for of in ("data", "metadata"))
+    valid = ValidInstants(data, metadata, lambda: question["rolled_back"])
+    return [
+        time
+        for time in question["times"]
+        if time in valid and (layout > 1 or metadata.is_block_committed(time))
+    ]
 
 
 def metadata_step(question: Json) -> Json:
