@@ -165,8 +165,7 @@ def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
         for time in (i.requested_time for i in metadata.completed.of("deltacommit").instants)
         if first <= time <= last
         and time not in known
-        and len(time)
-        <= _MILLISECONDS_DIGITS  # longer ones are its own, since before an upgrade too
+        and len(time) <= _MILLISECONDS_DIGITS  # longer ones are its own
         and not any(restore < time for restore in restores)  # a restore is followed by a listing
     ]
 
