@@ -21,8 +21,8 @@ def open_store(
 ) -> Store:
     """Return a store whose root is `uri`. Reads and creates nothing yet.
 
-    A path, a `pathlib.Path` and a `file:` URL are local; anything else goes through
-    fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
+    A path, a `pathlib.Path` and a `file:` URL are local, and what begins with `/`; anything else
+    goes through fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
 
     Raises:
         TypeError: `uri` is neither text nor a path.
@@ -34,7 +34,7 @@ def open_store(
     text = check_text("uri", os.fspath(uri))
     if "\0" in text:
         raise ValueError(f"uri is a path or a URL without null characters, not {text!r}")
-    is_url = "://" in text or "::" in text
+    is_url = ("://" in text or "::" in text) and not text.startswith("/")
     for prefix in ("file://", "local://", "file:"):
         if "::" not in text and text.startswith(prefix):
             text, is_url = text[len(prefix) :], False

@@ -56,6 +56,15 @@ def test_every_way_to_name_a_local_table(tmp_path: pathlib.Path, form: object) -
     assert store.read("f", 1) == b"1"
 
 
+@pytest.mark.parametrize("name", ["a::b", "x://y"])
+def test_an_absolute_path_is_local_whatever_it_holds(tmp_path: pathlib.Path, name: str) -> None:
+    """Also one that is read as a chain of file systems, or as an unknown scheme."""
+    store = open_store(f"{tmp_path}/{name}")
+    assert isinstance(store, LocalStore)
+    assert store.put_if_absent("f", b"1")
+    assert (tmp_path / name / "f").read_bytes() == b"1"
+
+
 def test_relative_and_home_paths(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
