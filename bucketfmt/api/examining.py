@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from multiprocessing import get_context
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children, get_context
 
 from bucketfmt.api.table import Table
 from bucketfmt.choices import Depth
@@ -40,6 +40,7 @@ def examine_in_processes(
     with (
         ProcessPoolExecutor(processes, get_context("spawn"), _end_on_interrupt) as pool,
         suppress(BrokenProcessPool),
+        _ended_on_interrupt(),
     ):
         shares = [
             pool.submit(_examine, open_table, depth, number, processes)
@@ -50,6 +51,23 @@ def examine_in_processes(
             if progress is not None:
                 progress(Progress("processes", done, processes))
     return examined
+
+
+@contextmanager
+def _ended_on_interrupt() -> Iterator[None]:
+    """End the processes that the block starts where it is interrupted.
+
+    A terminal interrupts them too. Whoever sends a signal to this process alone would wait for all
+    that they have to examine.
+    """
+    others = {child.pid for child in active_children()}
+    try:
+        yield
+    except KeyboardInterrupt:
+        for child in active_children():
+            if child.pid not in others:
+                child.terminate()
+        raise
 
 
 def _examine(open_table: Callable[[], Table], depth: Depth, number: int, of: int) -> list[bytes]:

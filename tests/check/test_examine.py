@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,4 +141,43 @@ class DyingElsewhere:
     def __call__(self, *_: object) -> bf.Table:
         if os.getpid() != self.process:
             os.kill(os.getpid(), signal.SIGKILL)
+        return bf.open(self.root)
+
+
+@pytest.mark.rotated(0, among="processes that check", one_of=3)
+def test_an_interrupt_of_this_process_alone_ends_the_others(
+    golden: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They were waited for, whatever they had to examine still."""
+    root, begun = golden("1.2.0", "cow"), tmp_path / "begun"
+    slow = SlowElsewhere(os.getpid(), root, begun)
+    monkeypatch.setattr(opening, "_open_damaged", slow)
+
+    def interrupt() -> None:
+        while not begun.exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        bf.check_table(root, depth="full", processes=2)
+    slow_s = time.time() - begun.stat().st_mtime
+    assert slow_s < SLOW_S / 2
+
+
+SLOW_S = 30.0
+
+
+@dataclass
+class SlowElsewhere:
+    """Opens a table in this process, and takes long in every other."""
+
+    process: int
+    root: Path
+    begun: Path
+
+    def __call__(self, *_: object) -> bf.Table:
+        if os.getpid() != self.process:
+            self.begun.touch()
+            time.sleep(SLOW_S)
         return bf.open(self.root)
