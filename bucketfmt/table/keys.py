@@ -161,7 +161,8 @@ def key_columns(config: TableConfig) -> list[str]:
 
 
 _KEYS_COMPARED = 1_000
-_ONE_KEY = (str, int, date, Decimal)  # a datetime is a date
+# A datetime is a date. Bytes are a sequence of whole numbers to Python, which are no keys.
+_ONE_KEY = (str, int, date, Decimal, bytes, bytearray, memoryview)
 
 
 def _plain(key: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -281,3 +282,17 @@ def test_history_tells_the_files_of_a_commit_once(tmp_path: Path) -> None:
         {"action": "commit", "operation_type": "UPSERT", "files": 1},
         {"action": "savepoint", "operation_type": None, "files": None},
     ]
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_are_no_list_of_whole_numbers(
+    tmp_path: Path, kind: Callable[[bytes], object]
+) -> None:
+    """The byte `1` is the number 49 to Python."""
+    rows = pa.table({"id": [1, 49], "v": ["a", "b"]})
+    table = bf.create(tmp_path / "t", schema=rows, record_key="id", index=bf.SimpleBucketIndex(2))
+    table.upsert(rows)
+    for call in (table.lookup, table.locate, table.delete):
+        with pytest.raises((TypeError, bf.SchemaError)):
+            call(kind(b"1"))
+    assert table.to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
