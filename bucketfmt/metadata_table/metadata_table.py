@@ -6,7 +6,7 @@ and its commits are not read. Source: HoodieBackedTableMetadata, HoodieTableMeta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -44,7 +44,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
-from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.history import load_growing_history, load_history
 from bucketfmt.timeline.load import (
     load_commit_metadata,
     load_instant_content,
@@ -183,21 +183,26 @@ class MetadataTable:
         """
         step = find_step(self._data_timeline, self.timeline)
         if step.ahead:
-            history = load_history(
-                self.store, self._data_config, self.limits, since=min(step.ahead)
-            )
-            known = {instant.requested_time for instant in history}
-            known |= {time for time in step.ahead if self._is_log_compaction(time)}
-            step = replace(step, ahead=tuple(time for time in step.ahead if time not in known))
-        for load in (self._load_since, self._load_initial, self._load_all):
-            # What seems missing may be archived: mostly since then; where it is from before the
-            # metadata table, the oldest instants tell, which initialised the partitions.
-            if not step.missing:
-                break
-            archived = load(min(step.missing))
+            step = replace(step, ahead=self._without_archived(step.ahead))
+        for archived in self._archived_since(min(step.missing)) if step.missing else ():
             missing = find_step(self._data_timeline, self.timeline, archived).missing
             step = replace(step, missing=missing)
+            if not missing:
+                break
         return step
+
+    def _without_archived(self, times: Sequence[str]) -> tuple[str, ...]:
+        """Return the times that the table never had, of deltacommits of the metadata table."""
+        left = tuple(times)
+        archived = load_growing_history(
+            self.store, self._data_config, self.limits, since=min(times)
+        )
+        for history in archived:
+            known = {instant.requested_time for instant in history}
+            left = tuple(time for time in times if time not in known)
+            if not left:
+                break
+        return tuple(time for time in left if not self._is_log_compaction(time))
 
     def _is_log_compaction(self, requested_time: str) -> bool:
         """Whether a deltacommit of the metadata table is none of a write: it rewrote log blocks."""
@@ -209,19 +214,22 @@ class MetadataTable:
             metadata = load_commit_metadata(self._own_store, self.config, instant, self.limits)
         return metadata.operation_type == WriteOperation.LOG_COMPACT.operation_type
 
-    def _load_since(self, time: str) -> tuple[Instant, ...]:
-        with _in_metadata_table():
-            return self._completion_times.since(time).history
+    def _archived_since(self, time: str) -> Iterator[tuple[Instant, ...]]:
+        """Yield the archived instants of the metadata table, each time more, and at last all.
 
-    def _load_initial(self, time: str) -> tuple[Instant, ...]:
+        What seems missing may be archived: mostly since then; where it is from before the metadata
+        table, the oldest instants tell, which initialised the partitions.
+        """
         with _in_metadata_table():
-            initial = load_history(
-                self._own_store, self.config, self.limits, until=f"{INIT_INSTANT}~"
-            )
-        return *initial, *self._load_since(time)
-
-    def _load_all(self, _time: str) -> tuple[Instant, ...]:
-        return self._load_since("")
+            if self.timeline.layout == 1:
+                yield from load_growing_history(self._own_store, self.config, self.limits)
+                return
+            since = self._completion_times.since(time).history
+            yield since
+            until = f"{INIT_INSTANT}~"
+            initial = load_history(self._own_store, self.config, self.limits, until=until)
+            yield *initial, *since
+            yield self._completion_times.since("").history
 
     # As an `InstantView` of the metadata table's own timeline.
 

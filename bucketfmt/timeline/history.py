@@ -7,7 +7,7 @@ files that the manifest in force names).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -45,10 +45,12 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = [
+    "find_archived",
     "list_archive_files",
     "load_archived_commits",
     "load_archived_instants",
     "load_archived_replacements",
+    "load_growing_history",
     "load_history",
     "load_history_files",
     "load_history_version",
@@ -95,16 +97,83 @@ def load_history(
     """
     found: dict[tuple[str, str], Instant] = {}
     for name, entry in _load_entries(store, config, limits, since, until, _INSTANT_COLUMNS):
-        key = (entry.requested_time, comparable_action(entry.action, config.timeline_layout))
-        known = found.get(key)
-        if known is not None and _STATES.index(known.state) >= _STATES.index(entry.state):
-            continue
-        completion_time = None
-        if entry.state is State.COMPLETED:
-            completion_time = entry.completion_time or entry.requested_time
-        found[key] = Instant(entry.requested_time, entry.action, entry.state, completion_time, name)
-        limits.check("timeline_instants_max", len(found))
+        _note(found, name, entry, config, limits)
     return tuple(found[key] for key in sorted(found))
+
+
+def load_growing_history(
+    store: Store,
+    config: TableConfig,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> Iterator[tuple[Instant, ...]]:
+    """Yield archived instants, each time more, and at last those that `load_history` returns.
+
+    In layout 1 nothing tells what times a file holds: it is read file by file. The newest comes
+    first, which mostly has what left the active timeline last. Arguments and errors are those of
+    `load_history`; in layout 1 instants out of the range may be among them.
+    """
+    if config.timeline_layout != 1:
+        yield load_history(store, config, limits, since=since, until=until)
+        return
+    found: dict[tuple[str, str], Instant] = {}
+    for name, _ in reversed(list_archive_files(store, config, limits)):
+        for entry in _load_file(store, config, name, limits, _INSTANT_COLUMNS, None):
+            _note(found, name, entry, config, limits)
+        yield tuple(found[key] for key in sorted(found))
+
+
+def find_archived(
+    store: Store, config: TableConfig, instants: Sequence[Instant], limits: Limits = DEFAULT_LIMITS
+) -> tuple[Instant, ...]:
+    """Return those of some completed instants of the active timeline that history holds too.
+
+    An archival that died has put them there, and has not removed them from the timeline. So they
+    are in the newest files: layout 1 is read up to a file that has none. Errors as of
+    `load_history`.
+
+    Args:
+        store: The table's files.
+        config: The table's configuration.
+        instants: Sorted.
+        limits: Bounds on what is read.
+    """
+    if not instants:
+        return ()
+    since, until = instants[0].requested_time, instants[-1].requested_time
+    found: tuple[Instant, ...] = ()
+    for history in load_growing_history(store, config, limits, since=since, until=until):
+        known = {_key(instant, config) for instant in history if instant.is_completed}
+        archived = tuple(instant for instant in instants if _key(instant, config) in known)
+        if len(archived) == len(found):
+            break
+        found = archived
+    return found
+
+
+def _key(instant: Instant | ArchivedInstant, config: TableConfig) -> tuple[str, str]:
+    return instant.requested_time, comparable_action(instant.action, config.timeline_layout)
+
+
+def _note(
+    found: dict[tuple[str, str], Instant],
+    name: str,
+    entry: ArchivedInstant,
+    config: TableConfig,
+    limits: Limits,
+) -> None:
+    """Add an entry of a file to the instants found, unless a higher state of it is there."""
+    key = _key(entry, config)
+    known = found.get(key)
+    if known is not None and _STATES.index(known.state) >= _STATES.index(entry.state):
+        return
+    completion_time = None
+    if entry.state is State.COMPLETED:
+        completion_time = entry.completion_time or entry.requested_time
+    found[key] = Instant(entry.requested_time, entry.action, entry.state, completion_time, name)
+    limits.check("timeline_instants_max", len(found))
 
 
 def load_archived_instants(

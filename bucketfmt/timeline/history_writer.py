@@ -51,8 +51,8 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.history import (
+    find_archived,
     list_archive_files,
-    load_history,
     load_history_files,
     load_history_version,
 )
@@ -123,9 +123,8 @@ class HistoryWriter:
         if not instants:
             return
         store, config, limits = self._store, self._config, self._limits
-        since, until = instants[0].requested_time, instants[-1].requested_time
-        known = {_key(i) for i in load_history(store, config, limits, since=since, until=until)}
-        new = [instant for instant in instants if _key(instant) not in known]
+        known = find_archived(store, config, instants, limits)
+        new = [instant for instant in instants if instant not in known]
         if not new:
             return
         files = _state_files(store, config, new)

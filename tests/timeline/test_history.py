@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,12 @@ from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.testing.recording_store import RecordingStore
-from bucketfmt.timeline.history import load_archived_instants, load_history
+from bucketfmt.timeline.history import (
+    find_archived,
+    load_archived_instants,
+    load_growing_history,
+    load_history,
+)
 from bucketfmt.timeline.load import load_timeline
 from tests.timeline.tables import config_of, empty_store, open_table
 
@@ -173,6 +179,16 @@ class TestGoldenTables:
             ("open_arrow", f"{HISTORY}/20261121044218100_20261121044219059_0.parquet"),
             ("open_arrow", f"{HISTORY}/20261121044219640_20261121044220455_0.parquet"),
         ]
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_what_a_dead_archival_left_on_the_timeline(self, golden: Golden, version: str) -> None:
+        store, config = open_table(golden(version, "cleaned"))
+        history = load_history(store, config)
+        active = load_timeline(store, config).completed.instants
+        assert find_archived(store, config, active) == ()
+        assert find_archived(store, config, (*history[-3:], *active)) == history[-3:]
+        another = replace(history[-1], action="rollback", requested_time=active[0].requested_time)
+        assert find_archived(store, config, (*history[-1:], another)) == history[-1:]
 
     def test_nothing_is_opened_before_it_is_asked_for(self, golden: Golden) -> None:
         store, config = open_table(golden("1.2.0", "cleaned"))
@@ -446,6 +462,29 @@ class TestArchiveFiles:
             store.replace(f"{ARCHIVED}/.commits_.archive.{number}_1-0-1", archive[0])
         history = load_history(store, config_of(1))
         assert [i.requested_time for i in history] == ["20261121044500529", "20261121044501309"]
+
+    def test_files_are_read_from_the_newest_on_as_far_as_they_tell(
+        self, store: Store, archive: list[bytes]
+    ) -> None:
+        """Every write of a table of version 6 read the whole archive of its metadata table."""
+        paths = [f"{ARCHIVED}/.commits_.archive.{number}_1-0-1" for number in range(1, 13)]
+        for path, data in zip(paths[6:], archive, strict=True):
+            store.replace(path, data)
+        history = load_history(store, config_of(1))
+        recording = RecordingStore(store)
+        growing = load_growing_history(recording, config_of(1))
+        assert [len(next(growing)) for _ in range(2)] == [2, 4]
+        assert recording.paths("read") == [paths[11], paths[10]]
+        assert [*growing][-1] == history
+        recording = RecordingStore(store)
+        left = history[-3:]
+        assert find_archived(recording, config_of(1), left) == left
+        assert recording.paths("read") == [paths[11], paths[10], paths[9]]
+        recording = RecordingStore(store)
+        active = [replace(left[0], requested_time="20270101000000000")]
+        assert find_archived(recording, config_of(1), active) == ()
+        assert recording.paths("read") == [paths[11]]
+        assert find_archived(recording, config_of(1), ()) == ()
 
     def test_other_files_are_ignored(self, store: Store, archive: list[bytes]) -> None:
         store.replace(f"{ARCHIVED}/.commits_.archive.1_1-0-1", archive[0])

@@ -20,7 +20,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.history import find_archived
 from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import load_timeline
@@ -31,7 +31,6 @@ from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
     ArchivePolicy,
-    find_archived_before,
     find_oldest_staying,
     plan_archive,
 )
@@ -84,7 +83,7 @@ class Archiver:
         """
         with self._owner.recovered() as table:
             state = self._snapshot().state
-            before = _load_archived_before(state)
+            before = _find_archived_before(state)
             history = HistoryWriter(table.store, table.config, table.limits, table.check_held)
             if before:
                 history.delete_active(before)
@@ -102,7 +101,7 @@ class Archiver:
 
 def _preview(kept: ArchivePolicy, snapshot: Snapshot) -> tuple[Instant, ...]:
     state = snapshot.state
-    before = _load_archived_before(state)
+    before = _find_archived_before(state)
     config = load_config(state.store, state.limits)
     basis = _basis_of(state, config).without(before)
     return (*before, *_plan(basis, state, kept))
@@ -148,12 +147,9 @@ def _find_last_clean(state: TableState) -> Instant | None:
     return state.timeline.completed.of("clean").last
 
 
-def _load_archived_before(state: TableState) -> tuple[Instant, ...]:
-    first = state.timeline.completed.first
-    if first is None:
-        return ()
-    history = load_history(state.store, state.config, state.limits, since=first.requested_time)
-    return find_archived_before(state.timeline, history)
+def _find_archived_before(state: TableState) -> tuple[Instant, ...]:
+    """Return what an archival that died has put into the history and left on the timeline."""
+    return find_archived(state.store, state.config, state.timeline.completed.instants, state.limits)
 
 
 def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:

@@ -9,7 +9,7 @@ are named by commits that stay, or that alone states the table's columns.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bucketfmt.arguments import check_int
@@ -21,7 +21,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 __all__ = [
     "ArchiveBasis",
     "ArchivePolicy",
-    "find_archived_before",
     "find_oldest_staying",
     "plan_archive",
 ]
@@ -74,15 +73,6 @@ class ArchiveBasis:
         gone = {i.requested_time for i in instants}
         commits = [c for c in self.commits if c.requested_time not in gone]
         return replace(self, timeline=self.timeline.without(instants), commits=commits)
-
-
-def find_archived_before(timeline: Timeline, history: Iterable[Instant]) -> tuple[Instant, ...]:
-    """Return the instants of the active timeline that are in the history too.
-
-    An archival that died has put them there, and has not removed them from the timeline.
-    """
-    known = {(i.requested_time, i.action) for i in history if i.is_completed}
-    return tuple(i for i in timeline.completed.instants if (i.requested_time, i.action) in known)
 
 
 def find_oldest_staying(timeline: Timeline) -> str | None:

@@ -19,7 +19,7 @@ import bucketfmt as bf
 from bucketfmt.choices import TableType
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
-from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.layout import METADATA_TABLE, find_archive_number
 from bucketfmt.format.timeline.plans import CompactionPlan
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
@@ -309,6 +309,37 @@ def test_a_write_reads_no_more_of_the_archived_timeline_than_it_needs(
     assert len(found) > 3
     assert opened
     assert not opened & {*found[:-2]}
+    assert_in_step(table)
+
+
+def test_a_write_of_version_6_reads_the_newest_files_of_the_archive_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing tells what times its files hold, and all of them were read, twice by each write."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    rows = pa.table({"id": ["a"], "n": [1]})
+    table = bf.create(
+        tmp_path / "t",
+        schema=rows.schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_version=6,
+        writer=NO_SERVICES,
+    )
+    table.metadata_table.init()
+    for _ in range(20):
+        table.upsert(rows)
+    table.archive(min_commits=4, max_commits=5)
+    archive = tmp_path / "t" / METADATA_TABLE / ".hoodie/archived"
+    numbers = sorted(find_archive_number(path.name) or 0 for path in archive.glob(".commits_*"))
+    assert len(numbers) > 6
+    store = RecordingStore(table.store)
+    bf.Table(store, table.config, DEFAULT_LIMITS, None, NO_SERVICES).upsert(rows)
+    names = [Path(path).name for path in store.paths("read") if "/archived/" in path]
+    read = {find_archive_number(name) for name in names}
+    assert read
+    assert read <= {*numbers[-4:], numbers[-1] + 1}, (numbers, names)
     assert_in_step(table)
 
 
