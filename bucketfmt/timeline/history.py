@@ -45,8 +45,8 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = [
-    "find_archived",
     "list_archive_files",
+    "load_archived_among",
     "load_archived_commits",
     "load_archived_instants",
     "load_archived_replacements",
@@ -125,7 +125,7 @@ def load_growing_history(
         yield tuple(found[key] for key in sorted(found))
 
 
-def find_archived(
+def load_archived_among(
     store: Store, config: TableConfig, instants: Sequence[Instant], limits: Limits = DEFAULT_LIMITS
 ) -> tuple[Instant, ...]:
     """Return those of some completed instants of the active timeline that history holds too.

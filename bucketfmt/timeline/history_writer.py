@@ -51,8 +51,8 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.history import (
-    find_archived,
     list_archive_files,
+    load_archived_among,
     load_history_files,
     load_history_version,
 )
@@ -123,7 +123,7 @@ class HistoryWriter:
         if not instants:
             return
         store, config, limits = self._store, self._config, self._limits
-        known = find_archived(store, config, instants, limits)
+        known = load_archived_among(store, config, instants, limits)
         new = [instant for instant in instants if instant not in known]
         if not new:
             return

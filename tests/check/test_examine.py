@@ -156,7 +156,7 @@ def test_an_interrupt_of_this_process_alone_ends_the_others(
     def interrupt() -> None:
         while not begun.exists():
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):

@@ -32,7 +32,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.history import (
-    find_archived,
+    load_archived_among,
     load_archived_instants,
     load_growing_history,
     load_history,
@@ -185,10 +185,10 @@ class TestGoldenTables:
         store, config = open_table(golden(version, "cleaned"))
         history = load_history(store, config)
         active = load_timeline(store, config).completed.instants
-        assert find_archived(store, config, active) == ()
-        assert find_archived(store, config, (*history[-3:], *active)) == history[-3:]
+        assert load_archived_among(store, config, active) == ()
+        assert load_archived_among(store, config, (*history[-3:], *active)) == history[-3:]
         another = replace(history[-1], action="rollback", requested_time=active[0].requested_time)
-        assert find_archived(store, config, (*history[-1:], another)) == history[-1:]
+        assert load_archived_among(store, config, (*history[-1:], another)) == history[-1:]
 
     def test_nothing_is_opened_before_it_is_asked_for(self, golden: Golden) -> None:
         store, config = open_table(golden("1.2.0", "cleaned"))
@@ -478,13 +478,13 @@ class TestArchiveFiles:
         assert [*growing][-1] == history
         recording = RecordingStore(store)
         left = history[-3:]
-        assert find_archived(recording, config_of(1), left) == left
+        assert load_archived_among(recording, config_of(1), left) == left
         assert recording.paths("read") == [paths[11], paths[10], paths[9]]
         recording = RecordingStore(store)
         active = [replace(left[0], requested_time="20270101000000000")]
-        assert find_archived(recording, config_of(1), active) == ()
+        assert load_archived_among(recording, config_of(1), active) == ()
         assert recording.paths("read") == [paths[11]]
-        assert find_archived(recording, config_of(1), ()) == ()
+        assert load_archived_among(recording, config_of(1), ()) == ()
 
     def test_other_files_are_ignored(self, store: Store, archive: list[bytes]) -> None:
         store.replace(f"{ARCHIVED}/.commits_.archive.1_1-0-1", archive[0])

@@ -20,7 +20,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.history import find_archived
+from bucketfmt.timeline.history import load_archived_among
 from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import load_timeline
@@ -149,7 +149,9 @@ def _find_last_clean(state: TableState) -> Instant | None:
 
 def _find_archived_before(state: TableState) -> tuple[Instant, ...]:
     """Return what an archival that died has put into the history and left on the timeline."""
-    return find_archived(state.store, state.config, state.timeline.completed.instants, state.limits)
+    return load_archived_among(
+        state.store, state.config, state.timeline.completed.instants, state.limits
+    )
 
 
 def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
