@@ -149,6 +149,7 @@ def test_an_interrupt_of_this_process_alone_ends_the_others(
     golden: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They were waited for, whatever they had to examine still."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
     root, begun = golden("1.2.0", "cow"), tmp_path / "begun"
     slow = SlowElsewhere(os.getpid(), root, begun)
     monkeypatch.setattr(opening, "_open_damaged", slow)
@@ -159,8 +160,11 @@ def test_an_interrupt_of_this_process_alone_ends_the_others(
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
-    with pytest.raises(KeyboardInterrupt):
-        bf.check_table(root, depth="full", processes=2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bf.check_table(root, depth="full", processes=2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     slow_s = time.time() - begun.stat().st_mtime
     assert slow_s < SLOW_S / 2
 
