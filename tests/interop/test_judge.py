@@ -48,6 +48,11 @@ def test_keys_hash_as_hudis_own_classes_hash_them(
     [
         (r"id from '8' to '\uf02e', and its files from '8' to '😀'", True),
         (r"id from '8' to '\uf02e', and its files from '7' to '😀'", False),
+        (
+            r"id from '8' to '\uf02e', and its files from '8' to '😀'; "
+            r"""of n from '' to "\ufef1'", and its files from '' to '😀'""",
+            True,
+        ),
         (r"id from '8' to 'a', and its files from '8' to 'b'", False),
         ("ts from 1 to 20, and its files from 1 to 5000", False),
         (

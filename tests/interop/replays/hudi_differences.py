@@ -34,9 +34,10 @@ def is_misread_by_hudi(plan: Plan, view: str, report: dict[str, Any]) -> bool:
     return False
 
 
+_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""  # as repr has it
 _NARROW = re.compile(
-    r"\w+ from (?P<low>'.*?') to (?P<high>'.*?'), and its files from (?P<least>'.*?') to "
-    r"(?P<most>'.*?')(?:; of |$)"
+    rf"\w+ from (?P<low>{_TEXT}) to (?P<high>{_TEXT}), and its files from (?P<least>{_TEXT}) to "
+    rf"(?P<most>{_TEXT})(?:; of |$)"
 )
 
 
