@@ -83,7 +83,7 @@ class Archiver:
         """
         with self._owner.recovered() as table:
             state = self._snapshot().state
-            before = _find_archived_before(state)
+            before = _load_archived_before(state)
             history = HistoryWriter(table.store, table.config, table.limits, table.check_held)
             if before:
                 history.delete_active(before)
@@ -101,7 +101,7 @@ class Archiver:
 
 def _preview(kept: ArchivePolicy, snapshot: Snapshot) -> tuple[Instant, ...]:
     state = snapshot.state
-    before = _find_archived_before(state)
+    before = _load_archived_before(state)
     config = load_config(state.store, state.limits)
     basis = _basis_of(state, config).without(before)
     return (*before, *_plan(basis, state, kept))
@@ -147,7 +147,7 @@ def _find_last_clean(state: TableState) -> Instant | None:
     return state.timeline.completed.of("clean").last
 
 
-def _find_archived_before(state: TableState) -> tuple[Instant, ...]:
+def _load_archived_before(state: TableState) -> tuple[Instant, ...]:
     """Return what an archival that died has put into the history and left on the timeline."""
     return load_archived_among(
         state.store, state.config, state.timeline.completed.instants, state.limits

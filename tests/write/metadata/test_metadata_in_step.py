@@ -11,6 +11,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -271,20 +272,25 @@ def test_a_compaction_of_the_metadata_table_that_hudi_died_in(
         assert len([*path.parent.glob(f"{file_id}_*_{ending}")]) == 1
 
 
+def soon_archived(
+    path: Path, monkeypatch: pytest.MonkeyPatch, **given: Any
+) -> tuple[bf.Table, pa.Table]:
+    """Return a new table whose metadata table, once made, is archived soon, and a row for it."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    rows = pa.table({"id": ["a"], "n": [1]})
+    index = bf.SimpleBucketIndex(1)
+    table = bf.create(
+        path, schema=rows.schema, record_key=["id"], index=index, writer=NO_SERVICES, **given
+    )
+    return table, rows
+
+
 def test_a_write_reads_no_more_of_the_archived_timeline_than_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the metadata table has had, the instants that the table still has are compared."""
-    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
-    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
-    rows = pa.table({"id": ["a"], "n": [1]})
-    table = bf.create(
-        tmp_path / "t",
-        schema=rows.schema,
-        record_key=["id"],
-        index=bf.SimpleBucketIndex(1),
-        writer=NO_SERVICES,
-    )
+    table, rows = soon_archived(tmp_path / "t", monkeypatch)
     table.upsert(rows)
     table.metadata_table.init()
     for _ in range(16):
@@ -316,17 +322,7 @@ def test_a_write_of_version_6_reads_the_newest_files_of_the_archive_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing tells what times its files hold, and all of them were read, twice by each write."""
-    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
-    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
-    rows = pa.table({"id": ["a"], "n": [1]})
-    table = bf.create(
-        tmp_path / "t",
-        schema=rows.schema,
-        record_key=["id"],
-        index=bf.SimpleBucketIndex(1),
-        table_version=6,
-        writer=NO_SERVICES,
-    )
+    table, rows = soon_archived(tmp_path / "t", monkeypatch, table_version=6)
     table.metadata_table.init()
     for _ in range(20):
         table.upsert(rows)
