@@ -75,12 +75,18 @@ class InstantClock:
             CorruptError: no time can be later than the known times.
         """
         with self._guard:
-            now = datetime.fromtimestamp(self._now(), self._zone).replace(tzinfo=None)
-            self._last = plan_instant_time(now, (*known, self._last))
+            self._last = plan_instant_time(self._date(), (*known, self._last))
             taken = self._last
         if self._clock_skew_s:
             self._sleep(self._clock_skew_s)
         return taken
+
+    def is_behind(self, time: str) -> bool:
+        """Return whether the clock is yet to come to this time, which then followed a known one."""
+        return format_instant_time(self._date()) < time
+
+    def _date(self) -> datetime:
+        return datetime.fromtimestamp(self._now(), self._zone).replace(tzinfo=None)
 
 
 def plan_instant_time(now: datetime, known: Iterable[str]) -> str:

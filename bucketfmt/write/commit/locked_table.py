@@ -291,13 +291,15 @@ class LockedTable:
 
         Its time may be that of another instant: the next owner may have taken the same one for
         another action, where the timeline was ahead of both clocks. Whoever goes by the time would
-        take a failed write for completed then, once the other is.
+        take a failed write for completed then, once the other is. Where the clock is behind, the
+        lease is asked of the store too: another clock may have ended it long ago.
 
         Raises:
             ConflictError: it was withdrawn.
             StorageError: the store failed. The instant may be there: a failed write.
         """
-        if self.lock.may_publish():
+        is_behind = self.clock.is_behind(instant.requested_time)
+        if self.lock.holds() if is_behind else self.lock.may_publish():
             return
         self.store.delete(join_path(self.config.timeline_path, instant.file_name))
         raise ConflictError(

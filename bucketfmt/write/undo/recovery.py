@@ -64,6 +64,8 @@ def _take_back_dead(rollbacks: Rollbacks, instant: Instant) -> None:
     try:
         if timeline.is_pending(instant.requested_time):
             rollbacks.take_back(timeline, instant)
+        elif instant in timeline.instants:  # it is another instant of its time that completed
+            rollbacks.withdraw_namesake(instant)
     except NotFoundError:
         if table.load_timeline().is_pending(instant.requested_time):
             raise

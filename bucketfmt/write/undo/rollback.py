@@ -219,6 +219,19 @@ class Rollbacks:
                 self.table.check_held()
                 store.delete(join_path(config.timeline_path, instant.file_name))
 
+    def withdraw_namesake(self, requested: Instant) -> None:
+        """Take a failed write off the timeline that never began, and has the time of another.
+
+        Its writer had lost the lock before its file was there (`LockedTable.request`), and died. A
+        rollback would go by the time, and take the other instant back.
+
+        Raises:
+            ConflictError: the lock was lost.
+            StorageError: the store failed.
+        """
+        self.table.check_held()
+        self._store.delete(join_path(self._config.timeline_path, requested.file_name))
+
     def withdraw(self, rollback: Instant) -> None:
         """Remove a rollback that was requested and has done nothing yet, or is done with."""
         for state in _STATES_TO_REMOVE:

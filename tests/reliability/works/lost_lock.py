@@ -109,9 +109,12 @@ class Trial:
         self.files.now = self.clock.now
         self._seeds = count(2)
 
-    def open(self, store: Store | None = None, **options: Any) -> bf.Table:
-        seed = SimulatedMachine(next(self._seeds))
-        machine = replace(self.clock.machine, randbits=seed.machine.randbits)
+    def open(self, store: Store | None = None, *, ahead_s: float = 0, **options: Any) -> bf.Table:
+        """Open the table as one more writer, whose clock is ahead of the others'."""
+        seed, now = SimulatedMachine(next(self._seeds)), self.clock.now
+        machine = replace(
+            self.clock.machine, randbits=seed.machine.randbits, now=lambda: now() + ahead_s
+        )
         config = load_config(store or self.files, DEFAULT_LIMITS)
         writer = bf.WriterConfig(machine=machine, **options)
         return bf.Table(store or self.files, config, DEFAULT_LIMITS, None, writer)

@@ -148,37 +148,75 @@ OTHER_WORKS: dict[str, Callable[[bf.Table], object]] = {
 }
 
 
-@pytest.mark.rotated(1)
-@pytest.mark.parametrize("other", OTHER_WORKS)
-def test_a_late_instant_has_not_the_time_of_another(files: MemoryStore, other: str) -> None:
-    """The table is ahead of both clocks, and its next time is the same for both writers.
-
-    A failed write was taken for completed, once another instant of its time was.
-    """
+def ahead_of_its_clocks(files: MemoryStore) -> Trial:
+    """Return a trial whose table is ahead of all clocks: the next time follows the newest one."""
     trial = Trial(files)
     trial.clock.sleep(3600)
     for value in range(1, 4):
         trial.open(services=None).upsert(row("x", value))
     trial.clock.sleep(-3600)
+    return trial
 
-    def is_begun(path: str) -> bool:
-        return path.endswith("commit.requested")
 
-    def die() -> None:
-        raise Killed
+def check_after(trial: Trial, other: str) -> None:
+    expected = {**BEFORE, "x": 2 if other == "rollback" else 3}
+    trial.check({**expected, "o": 1} if other == "overwrite" else expected)
+
+
+def is_begun(path: str) -> bool:
+    return path.endswith("commit.requested")
+
+
+def die() -> None:
+    raise Killed
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("other", OTHER_WORKS)
+@pytest.mark.parametrize("clocks_differ", [False, True])
+def test_a_late_instant_has_not_the_time_of_another(
+    files: MemoryStore, other: str, clocks_differ: bool
+) -> None:
+    """The table is ahead of both clocks, and its next time is the same for both writers.
+
+    A failed write was taken for completed, once another instant of its time was. The lease ends
+    while the writer stands still, or by the clock of the other alone.
+    """
+    trial = ahead_of_its_clocks(files)
 
     def work() -> None:
-        trial.clock.sleep(LEASE_ENDS_S)
-        OTHER_WORKS[other](trial.open(services=None))
+        ahead_s = LEASE_ENDS_S if clocks_differ else 0
+        trial.clock.sleep(LEASE_ENDS_S - ahead_s)
+        OTHER_WORKS[other](trial.open(services=None, ahead_s=ahead_s))
 
     dying = PausedStore(trial.files, die, lambda path: path.endswith("inflight"))
     late = trial.open(PausedStore(dying, work, is_begun), services=None)
     with pytest.raises(bf.ConflictError, match=r"before (delta)?commit .* could be begun"):
         late.upsert(row("a", 1), retries=0)
-    expected = {**BEFORE, "x": 2 if other == "rollback" else 3}
-    trial.check({**expected, "o": 1} if other == "overwrite" else expected)
+    check_after(trial, other)
 
 
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("other", OTHER_WORKS)
+def test_a_late_instant_of_a_dead_writer_goes_without_the_other_of_its_time(
+    files: MemoryStore, other: str
+) -> None:
+    """The writer died before it could withdraw it: it was pending for good."""
+    trial = ahead_of_its_clocks(files)
+
+    def work() -> None:
+        trial.clock.sleep(LEASE_ENDS_S)
+        OTHER_WORKS[other](trial.open(services=None))
+
+    touched = count(1)
+    dying = PausedStore(trial.files, die, lambda path: is_begun(path) and next(touched) == 2)
+    late = trial.open(PausedStore(dying, work, is_begun), services=None)
+    with pytest.raises(Killed):
+        late.upsert(row("a", 1), retries=0)
+    check_after(trial, other)
+
+
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("partition", ["p", "new"])
 def test_rows_of_a_writer_that_began_before_are_not_hidden(
     files: MemoryStore, partition: str
@@ -312,10 +350,6 @@ def roll_back_pending(trial: Trial) -> None:
     """Roll back what stands still, by name: a resize is not rolled back by the next write."""
     trial.clock.sleep(HEARTBEAT_ENDS_S)
     trial.open().rollback(trial.open().timeline.writes.pending.instants[-1].requested_time)
-
-
-def die() -> None:
-    raise Killed
 
 
 def test_a_late_commit_that_was_restored_over_goes(files: MemoryStore) -> None:
