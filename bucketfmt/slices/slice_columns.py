@@ -16,6 +16,7 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.log_block import LogBlock
 from bucketfmt.format.names.paths import parse_partition_path
 from bucketfmt.process import cached_property
+from bucketfmt.rows.avro.avro_decode import WantedKeys
 from bucketfmt.rows.columns.conform import Renames
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, OPERATION, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
@@ -191,6 +192,15 @@ class SliceColumns:
     def renames(self, written_at: str) -> Renames | None:
         """Return what columns were called when an instant wrote; None if as they are now."""
         return find_renames(self._spec.table.internal, self._basis.schema_history, written_at)
+
+    def stored_keys(self, stored: pa.Schema) -> WantedKeys | None:
+        """Return the wanted keys, where they can be told by a column that is stored as it is."""
+        keys = self._spec.keys
+        if keys is None or not self._basis.config.populate_meta_fields:
+            return None
+        index = stored.get_field_index(RECORD_KEY)
+        is_alike = index >= 0 and stored.field(index).type == keys.type
+        return WantedKeys(RECORD_KEY, keys) if is_alike else None
 
     def of_keys(self, rows: pa.Table) -> pa.Table:
         """Return only the rows of the wanted keys."""

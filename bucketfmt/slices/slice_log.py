@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 from bucketfmt.format.log.delete_records import decode_delete_block
@@ -20,7 +21,7 @@ from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
 from bucketfmt.rows.merging.merge import MergedLog, merge_log
-from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
+from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block
 from bucketfmt.slices.cross_checks import check_counts, count_rows
 from bucketfmt.slices.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
@@ -155,19 +156,30 @@ class SliceLog:
             stored = arrow_schema(written)
             self._columns.check_columns(stored, blocks)
             names = stored_names(working, stored, renames)
-            rows = decode_row_blocks(blocks, written, limits, names)
+            keys = self._columns.stored_keys(stored)
+            rows = decode_row_blocks(blocks, written, limits, names, keys)
             yield conform(rows, working, renames)
         elif first.block_type in ROW_FILE_BLOCKS:
             for block in blocks:
                 if len(block.content):
                     reader = open_row_block(block, limits)
                     self._columns.check_file(reader, block.instant_time)
+                    if not self._may_be_wanted(reader):
+                        continue
                     names = stored_names(working, reader.schema, renames)
                     yield conform(reader.read(names), working, renames)
         else:
             raise UnsupportedError(
                 f"{first.block_type.name} log blocks of rows; compact the table with Hudi"
             )
+
+    def _may_be_wanted(self, block: RowFile) -> bool:
+        """Return whether rows of a block may have wanted keys, after reading their keys alone."""
+        keys = self._columns.stored_keys(block.schema)
+        if keys is None:
+            return True
+        stored = block.read([keys.column]).column(0)
+        return pc.any(pc.is_in(stored, keys.values)).as_py() is True
 
     def _check_columns_of_deletes(self, blocks: Sequence[LogBlock]) -> None:
         """A commit that only deletes may be the newest, whose columns are the table's."""

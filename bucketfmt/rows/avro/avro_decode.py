@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
 from bucketfmt.format.encoding.cursor import Buffer
@@ -27,11 +28,24 @@ from bucketfmt.rows.avro.avro_schema import arrow_schema
 from bucketfmt.rows.avro.avro_span import Span
 from bucketfmt.rows.avro.avro_types import AvroRecord
 
-__all__ = ["decode_avro_blocks"]
+__all__ = ["WantedKeys", "decode_avro_blocks"]
 
 _STEP_BYTES = 4 << 20  # rows of one lock step: these bytes and the cursors stay in cache
 _STEP_ROWS = 32_768
 _LENGTH_BYTES = 4
+_ROWS_PER_RUN_MIN = 4  # wanted rows are copied run by run; shorter runs take longer than decoding
+
+
+class WantedKeys(NamedTuple):
+    """Rows to find by the values of one column.
+
+    Attributes:
+        column: A column of text.
+        values: The wanted values, text.
+    """
+
+    column: str
+    values: pa.Array
 
 
 class _Piece(NamedTuple):
@@ -53,6 +67,7 @@ def decode_avro_blocks(
     schema: AvroRecord,
     limits: Limits = DEFAULT_LIMITS,
     columns: Sequence[str] | None = None,
+    keys: WantedKeys | None = None,
 ) -> pa.Table:
     """Return the rows of all data blocks, in order.
 
@@ -65,6 +80,8 @@ def decode_avro_blocks(
         limits: Bounds on rows and on the memory they decode to.
         columns: Names of the wanted columns, in this order; None for all. Other columns are
             skipped, which costs some 40 % of decoding them.
+        keys: Rows of other keys may be left out: of a row that is left out no more is read than its
+            length, and its columns up to the key.
 
     The table holds copies; nothing refers to `contents` afterwards.
 
@@ -82,10 +99,15 @@ def decode_avro_blocks(
     wanted = {field.name: field for field in fields if field.name in names}
     bytes_per_row = sum(field.reader.bytes_per_row for field in wanted.values())
     span, rows = Span(min(_STEP_BYTES, sum(map(len, contents)))), 0
-    for step in _steps(contents, limits):
+    for every in _steps(contents, limits):
+        span = _refilled(span, every)
+        step = every if keys is None else _pieces_of_keys(every, span, fields, keys)
+        if not step:
+            continue
+        if step is not every:
+            span = _refilled(span, step)
         count = sum(len(piece.frames) - 1 for piece in step)
         meter.spend(count, bytes_per_row)
-        span = span.refilled([piece.data[piece.frames[0] : piece.frames[-1]] for piece in step])
         _decode_step(step, span, fields, wanted)
         rows += count
     if not target.names:
@@ -94,10 +116,44 @@ def decode_avro_blocks(
     return pa.Table.from_arrays(found, schema=target)
 
 
+def _refilled(span: Span, step: Sequence[_Piece]) -> Span:
+    return span.refilled([piece.data[piece.frames[0] : piece.frames[-1]] for piece in step])
+
+
+def _pieces_of_keys(
+    step: list[_Piece], span: Span, fields: Sequence[_Column], keys: WantedKeys
+) -> list[_Piece]:
+    """Return pieces that have the rows of the keys; those of the step if they lie too dispersed."""
+    key = next(place for place, field in enumerate(fields) if field.name == keys.column)
+    found = fields[key]._replace(chunks=[])
+    _decode_step(step, span, [*fields[:key], found], {keys.column}, is_whole=False)
+    is_wanted = pc.is_in(found.chunks[0], keys.values).to_numpy(zero_copy_only=False)
+    runs, first = [], 0
+    for piece in step:
+        count = len(piece.frames) - 1
+        edges = np.flatnonzero(
+            np.diff(is_wanted[first : first + count], prepend=False, append=False)
+        )
+        runs += [
+            piece._replace(frames=piece.frames[begin : end + 1])
+            for begin, end in edges.reshape(-1, 2).tolist()
+        ]
+        first += count
+    return runs if len(runs) * _ROWS_PER_RUN_MIN <= first else step
+
+
 def _decode_step(
-    step: list[_Piece], span: Span, fields: Sequence[_Column], wanted: Container[str]
+    step: list[_Piece],
+    span: Span,
+    fields: Sequence[_Column],
+    wanted: Container[str],
+    *,
+    is_whole: bool = True,
 ) -> None:
-    """Append the rows of one step to the chunks of the wanted columns."""
+    """Append the rows of one step to the chunks of the wanted columns.
+
+    `is_whole` says whether `fields` are all that a row has, or the first of them.
+    """
     sizes = [int(piece.frames[-1] - piece.frames[0]) for piece in step]
     places = list(accumulate(sizes[:-1], initial=span.start))
     frames = [
@@ -114,8 +170,9 @@ def _decode_step(
                 chunks.append(chunk)
             else:
                 cursor = reader.skip(span, cursor)
-        if (cursor != end).any():
-            span.fail(cursor != end, begin, "the row does not end where its length says")
+        is_wrong = cursor != end if is_whole else cursor > end
+        if is_wrong.any():
+            span.fail(is_wrong, begin, "the row does not end where its length says")
     except CorruptError as error:
         position = span.start if error.offset is None else min(error.offset, span.stop)
         index = max(bisect_right(places, position) - 1, 0)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.log.log_block import BlockType, LogBlock
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_decode import WantedKeys, decode_avro_blocks
 from bucketfmt.rows.avro.avro_types import AvroRecord
 
 __all__ = ["AVRO_ROW_BLOCKS", "count_avro_rows", "decode_row_blocks"]
@@ -33,6 +33,7 @@ def decode_row_blocks(
     schema: AvroRecord,
     limits: Limits = DEFAULT_LIMITS,
     columns: Sequence[str] | None = None,
+    keys: WantedKeys | None = None,
 ) -> pa.Table:
     """Return the rows of all blocks, in order.
 
@@ -41,13 +42,14 @@ def decode_row_blocks(
         schema: As in `decode_avro_blocks`.
         limits: As in `decode_avro_blocks`.
         columns: As in `decode_avro_blocks`.
+        keys: As in `decode_avro_blocks`. Rows of HFiles are all returned.
 
     Raises:
         CorruptError, LimitError, SchemaError, UnsupportedError: as in `decode_avro_blocks`.
     """
     if blocks and blocks[0].block_type is BlockType.HFILE_DATA:
         return _decode_hfiles(blocks, schema, limits, columns)
-    return decode_avro_blocks([block.content for block in blocks], schema, limits, columns)
+    return decode_avro_blocks([block.content for block in blocks], schema, limits, columns, keys)
 
 
 def count_avro_rows(block: LogBlock, limits: Limits) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections import defaultdict
@@ -10,7 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +30,7 @@ from bucketfmt.format.log.log_block import BlockType, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro import avro_decode, avro_nested_readers
-from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_decode import WantedKeys, decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from tests.golden import GOLDEN
 from tests.rotation import examples
@@ -84,6 +87,61 @@ def test_rows_in_small_steps(case: Case, blocks: int) -> None:
         patch.setattr(avro_decode, "_STEP_ROWS", 3)
         patch.setattr(avro_nested_readers, "_LANES_MIN", 2)
         check_agreement(case, blocks)
+
+
+KEYED = schema_of("string", ["null", "string"], "bytes", name="keyed")
+KEYED_ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.text()), max_size=60)
+
+
+def keyed_block(rows: list[tuple[str, str | None]]) -> bytes:
+    """A data block of rows with a text before the key, which may be null, and bytes behind."""
+    out = io.BytesIO()
+    framed_rows = []
+    for text, key in rows:
+        out.seek(0), out.truncate()
+        fastavro.schemaless_writer(out, KEYED, {"f0": text, "f1": key, "f2": b"\x00" * len(text)})
+        framed_rows.append(out.getvalue())
+    return framed(*framed_rows)
+
+
+@given(
+    st.lists(KEYED_ROWS, min_size=1, max_size=4),
+    st.lists(st.sampled_from("abcdef"), max_size=6),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_rows_of_keys_are_all_found(
+    blocks: list[list[tuple[str, str | None]]], keys: list[str], step_rows: int, is_every_run: bool
+) -> None:
+    """Others may be left out, and none is added or changes its place."""
+    schema, column = parse_avro_schema(json.dumps(KEYED)), "f0" if is_every_run else "f1"
+    wanted = WantedKeys(column, pa.array(keys, pa.string()))
+    contents = [keyed_block(rows) for rows in blocks]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(avro_decode, "_STEP_ROWS", step_rows)
+        if is_every_run:
+            patch.setattr(avro_decode, "_ROWS_PER_RUN_MIN", 0)
+        found = decode_avro_blocks(contents, schema, keys=wanted)
+        every = decode_avro_blocks(contents, schema)
+    found.validate(full=True)
+    of_keys = pc.is_in(every.column(column), wanted.values)
+    assert found.filter(pc.is_in(found.column(column), wanted.values)).equals(every.filter(of_keys))
+    if is_every_run:
+        assert found.equals(every.filter(of_keys))
+
+
+def test_rows_of_other_keys_are_read_up_to_the_key() -> None:
+    """What is damaged behind the key of another row is not met; a key that leaves its row is."""
+    schema = parse_avro_schema(json.dumps(KEYED))
+    good = keyed_block([(text, f"key {text}") for text in "abcdef"])
+    bad = good.replace(b"key c\x02\x00", b"key c\x04\x00")  # its bytes leave the row
+    with pytest.raises(CorruptError, match="the row does not end where its length says"):
+        decode_avro_blocks([bad], schema)
+    wanted = WantedKeys("f1", pa.array(["key e"]))
+    assert decode_avro_blocks([bad], schema, keys=wanted).column("f0").to_pylist() == ["e"]
+    torn = good.replace(b"\x02c\x02\x0akey c", b"\x02c\x02\x3akey c")
+    with pytest.raises(CorruptError, match="column 'f1' or before"):
+        decode_avro_blocks([torn], schema, keys=wanted)
 
 
 def avro_blocks(table: Path) -> Iterator[LogBlock]:
@@ -404,11 +462,15 @@ def damaged(content: bytes, data: st.DataObject) -> bytes:
 @settings(max_examples=examples(200))
 @given(cases(), st.data())
 def test_any_bytes_are_rows_or_an_error(case: Case, data: st.DataObject) -> None:
+    schema = parse_avro_schema(case.text)
+    texts = [field.name for field in arrow_schema(schema) if pa.types.is_string(field.type)]
+    key = data.draw(st.none() | st.sampled_from(texts)) if texts else None
+    keys = None if key is None else WantedKeys(key, pa.array(["", "a"]))
     rows = st.lists(st.binary(max_size=30), max_size=6).map(lambda rows: framed(*rows))
     flips = st.builds(damaged, st.just(fastavro_block(case)), st.just(data))
     content = data.draw(st.binary(max_size=40) | rows | flips)
     try:
-        table = decode_avro_blocks([content], parse_avro_schema(case.text))
+        table = decode_avro_blocks([content], schema, keys=keys)
     except BucketfmtError as error:
         offset = error.offset or 0
     else:
