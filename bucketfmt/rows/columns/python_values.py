@@ -2,7 +2,7 @@
 
 Arrow takes the type of a column from some of the values and converts the others, a few of them to
 other values: a datetime to its date, an aware datetime to a naive one, text to bytes, an integer to
-a day. Such columns are refused.
+a day, True to 1.0. Such columns are refused.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _NULLS = ("NaTType", "NAType")  # of pandas
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MICROSECOND = timedelta(microseconds=1)
+_TRUTHS = frozenset({bool, np.bool_})
 
 
 def infer_column(name: str, values: Sequence[Any]) -> pa.Array | pa.ChunkedArray:
@@ -80,8 +82,8 @@ def check_unchanged(
 ) -> None:
     """Raise where values of a column are not equal to the Python values that it was made of.
 
-    Only columns with dates, moments, times of day or bytes are looked at: of others Arrow refuses
-    what it would change.
+    Only columns with numbers, dates, moments, times of day or bytes are looked at: of others Arrow
+    refuses what it would change.
 
     Args:
         name: Of the column, for messages.
@@ -110,8 +112,8 @@ def _may_change(kind: pa.DataType) -> bool:
 
 
 def _compare(name: str, array: pa.Array, values: Sequence[Any]) -> None:
-    kind = array.type
-    if not _may_change(kind) or any(isinstance(value, pa.Scalar) for value in values):
+    kind, classes = array.type, {*map(type, values)}
+    if not _may_change(kind) or any(issubclass(each, pa.Scalar) for each in classes):
         return  # Arrow mixes no scalars of its own with other values, or of several types
     if pa.types.is_struct(kind):
         for field, inner in zip(kind, array.flatten(), strict=True):
@@ -119,11 +121,13 @@ def _compare(name: str, array: pa.Array, values: Sequence[Any]) -> None:
             _compare(f"{name}.{field.name}", inner, given)
         return
     if is_list(kind):
+        if _is_number(kind.value_type) and not _hold_truths(values):
+            return
         items = [item for value in values if not _is_null(value) for item in value]
         _compare(f"{name}.element", array.flatten(), items)
         return
     is_same = _find_same(kind)
-    if is_same is None or _are_alike(values, kind):
+    if is_same is None or _are_alike(values, classes - {type(None)}, kind):
         return
     stored = array.cast(pa.int64()) if pa.types.is_timestamp(kind) else array
     for at, (value, other) in enumerate(zip(values, stored.to_pylist(), strict=True)):
@@ -131,15 +135,25 @@ def _compare(name: str, array: pa.Array, values: Sequence[Any]) -> None:
             raise _changed(name, value, array[at])
 
 
-def _are_alike(values: Sequence[Any], kind: pa.DataType) -> bool:
-    """Whether all values are of the one class of Python whose values a type has."""
-    classes = {*map(type, values)} - {type(None)}
+def _are_alike(values: Sequence[Any], classes: set[type], kind: pa.DataType) -> bool:
+    """Whether all values are of classes of Python whose values a type has."""
+    if _is_number(kind):
+        return classes.isdisjoint(_TRUTHS)
     if classes == {datetime}:
         is_naive = all(value is None or value.tzinfo is None for value in values)
         return pa.types.is_timestamp(kind) and kind.tz is None and is_naive
     return classes == ({date} if pa.types.is_date(kind) else {bytes}) and not (
         pa.types.is_timestamp(kind) or pa.types.is_time(kind)
     )
+
+
+def _hold_truths(values: Sequence[Any]) -> bool:
+    """Whether lists have truths in them. They may be long: nothing is copied.
+
+    An array of NumPy has values of one type.
+    """
+    lists = (value for value in values if isinstance(value, (list, tuple)))
+    return not _TRUTHS.isdisjoint(map(type, chain.from_iterable(lists)))
 
 
 def _changed(name: str, value: object, stored: pa.Scalar) -> Exception:
@@ -156,6 +170,8 @@ def _changed(name: str, value: object, stored: pa.Scalar) -> Exception:
 
 def _find_same(kind: pa.DataType) -> Callable[[Any, Any], bool] | None:
     """Return what compares a value with one of a type; None where Arrow changes no values."""
+    if _is_number(kind):
+        return lambda value, stored: type(value) not in _TRUTHS
     if pa.types.is_date(kind):
         return _is_same_date
     if pa.types.is_time(kind):
@@ -165,6 +181,10 @@ def _find_same(kind: pa.DataType) -> Callable[[Any, Any], bool] | None:
     if pa.types.is_timestamp(kind):
         return lambda value, count: _is_same_moment(value, count, kind.unit, kind.tz)
     return None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _is_same_date(value: Any, stored: date) -> bool:

@@ -136,7 +136,7 @@ def test_frames_without_such_columns_cost_nothing(monkeypatch: pytest.MonkeyPatc
             "id": ["a"],
             "text": pd.Series(["x"], dtype=object),
             "at": pd.Series([pd.Timestamp(NOON)]),
-            "many": [[1, 2]],
+            "many": [["x", "y"]],
         }
     )
     compared: list[str] = []
