@@ -15,7 +15,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import InstantInfo, RestorePlan
 from bucketfmt.format.timeline.service_metadata import SavepointMetadata
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.undo.rollback_conflicts import is_after
+from bucketfmt.write.undo.rollback_conflicts import find_after, is_after
 
 __all__ = ["RestoreBasis", "find_restorable", "plan_restore"]
 
@@ -69,13 +69,7 @@ def plan_restore(basis: RestoreBasis) -> RestorePlan:
             f"there is no write {time} for its savepoint any more: it had been rolled back before, "
             "and came late; delete the savepoint"
         )
-    taken_back = []
-    for instant in timeline.writes.instants:
-        if _is_pending_clustering(basis, instant):
-            if instant.requested_time > time:
-                taken_back.append(instant)
-        elif is_after(config, instant, target):
-            taken_back.append(instant)
+    taken_back = find_after(config, timeline, target, basis.clusterings)
     _check_last_savepoint(timeline, taken_back)
     _check_not_archived(basis, target)
     _check_files_kept(basis)

@@ -13,7 +13,7 @@ from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointPartitionMetadata
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.undo.rollback_conflicts import COMPACTIONS, find_after, is_after
+from bucketfmt.write.undo.rollback_conflicts import COMPACTIONS, is_after
 
 __all__ = ["check_not_cleaned", "find_completed_write", "find_savepoint", "plan_savepoint"]
 
@@ -61,14 +61,17 @@ def find_savepoint(timeline: Timeline, requested_time: str) -> Instant | None:
 
 
 def check_not_cleaned(
-    config: TableConfig, timeline: Timeline, requested_time: str, last_clean: InstantContent | None
+    timeline: Timeline,
+    requested_time: str,
+    after: Iterable[Instant],
+    last_clean: InstantContent | None,
 ) -> None:
     """Refuse to savepoint a write whose files may be deleted already.
 
     Args:
-        config: The table's properties.
         timeline: The active timeline.
         requested_time: Of the write.
+        after: The writes that came after it.
         last_clean: What the last completed clean of the timeline recorded; None if there is no
             such clean, or if its file is empty.
 
@@ -78,7 +81,7 @@ def check_not_cleaned(
     retained = _first_retained(timeline, last_clean)
     # After a restore nothing came after the write, although the clean before it retained only what
     # was taken back: the table still is as the write left it.
-    if requested_time < retained and find_after(config, timeline, requested_time):
+    if requested_time < retained and any(instant.is_completed for instant in after):
         raise ValueError(
             f"{requested_time} cannot be savepointed: a clean may have deleted its files; "
             f"{retained} is the first that can"

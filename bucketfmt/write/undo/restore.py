@@ -157,8 +157,6 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
     store, config, limits = planner.store, planner.config, planner.limits
     target = find_restorable(timeline, savepoint)
     planner.check_writers_dead(timeline)
-    pending = timeline.writes.pending.instants
-    clusterings = {i.requested_time for i in pending if planner.is_clustering(i)}
     history = load_history(store, config, limits, since=savepoint)
     files = load_instant_content(store, config, target, limits)
     if not isinstance(files, SavepointMetadata):
@@ -169,7 +167,7 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
     return RestoreBasis(
         config=config,
         timeline=timeline,
-        clusterings=clusterings,
+        clusterings=planner.load_clusterings(timeline),
         history=history,
         savepoint=target,
         files=files,

@@ -111,11 +111,24 @@ def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
     return instant.completion_time is None or instant.completion_time > other.completion_time
 
 
-def find_after(config: TableConfig, timeline: Timeline, requested_time: str) -> list[Instant]:
-    """Return the completed writes that a restore to one of them takes back."""
-    written = timeline.writes.completed.instants
-    target = next(each for each in written if each.requested_time == requested_time)
-    return [each for each in written if is_after(config, each, target)]
+def find_after(
+    config: TableConfig, timeline: Timeline, target: Instant, clusterings: Collection[str]
+) -> list[Instant]:
+    """Return the writes that a restore to a completed one takes back, pending ones too.
+
+    Args:
+        config: The table's properties.
+        timeline: The active timeline.
+        target: The completed write.
+        clusterings: Requested times of the pending clusterings.
+    """
+
+    def is_taken_back(instant: Instant) -> bool:
+        if not instant.is_completed and instant.requested_time in clusterings:
+            return instant.requested_time > target.requested_time
+        return is_after(config, instant, target)
+
+    return list(filter(is_taken_back, timeline.writes.instants))
 
 
 def _check_no_stated_migration(config: TableConfig, what: str, metadata: CommitMetadata) -> None:

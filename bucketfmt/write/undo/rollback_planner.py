@@ -233,6 +233,11 @@ class RollbackPlanner:
             return instant.action == "clustering"
         return load_clustering_plan(self.store, self.config, instant, self.limits) is not None
 
+    def load_clusterings(self, timeline: Timeline) -> set[str]:
+        """Return the requested times of the pending clusterings."""
+        pending = timeline.writes.pending.instants
+        return {i.requested_time for i in pending if self.is_clustering(i)}
+
     def is_resize(self, instant: Instant) -> bool:
         """Return whether an instant, completed or not, changes rings by its plan."""
         is_clustering = instant.action in ("clustering", "replacecommit")

@@ -31,7 +31,7 @@ from bucketfmt.write.undo.plan_savepoint import (
 )
 from bucketfmt.write.undo.recovery import remove_late_commits
 from bucketfmt.write.undo.rollback import Rollbacks
-from bucketfmt.write.undo.rollback_conflicts import check_no_restore, find_after
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore, find_after, find_target
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["delete_savepoint", "preview_savepoint", "put_savepoint"]
@@ -84,13 +84,15 @@ def _plan(
     known = find_savepoint(timeline, instant)
     if known is not None and known.is_completed:
         return instant, None
-    check_not_cleaned(planner.config, timeline, instant, _load_last_clean(planner, timeline))
+    target = find_target(timeline, instant)
+    after = find_after(planner.config, timeline, target, planner.load_clusterings(timeline))
+    check_not_cleaned(timeline, instant, after, _load_last_clean(planner, timeline))
     state = planner.state(timeline)
     if has_virtual_logs(planner.config.properties):
         check_savepoint_stands_alone(timeline, state.commits, instant)
     doomed = load_doomed(planner.store, planner.config, timeline, planner.limits)
     # Readers see the first once the table is restored to the instant.
-    restored = state.without(find_after(planner.config, timeline, instant))
+    restored = state.without(after)
     slices = [*_slices_of(Snapshot(restored)), *_load_past(state, instant, doomed)]
     return instant, plan_savepoint(instant, slices, doomed)
 

@@ -27,6 +27,7 @@ from bucketfmt.write.undo.plan_savepoint import (
     find_savepoint,
     plan_savepoint,
 )
+from bucketfmt.write.undo.rollback_conflicts import find_after
 
 F = "00000001-1ad8-4c4f-84b0-f9f06e6013ae-0"
 
@@ -268,11 +269,12 @@ def test_what_a_clean_leaves_to_savepoint(
 ) -> None:
     for write in timeline.writes.instants:
         time = write.requested_time
+        after = find_after(config_of(), timeline, write, ())
         if time in allowed:
-            check_not_cleaned(config_of(), timeline, time, last_clean)
+            check_not_cleaned(timeline, time, after, last_clean)
         else:
             with pytest.raises(ValueError, match=f"{time} cannot be savepointed: a clean may"):
-                check_not_cleaned(config_of(), timeline, time, last_clean)
+                check_not_cleaned(timeline, time, after, last_clean)
 
 
 def file(name: str, size: int | None = 10) -> DataFile:

@@ -221,6 +221,30 @@ def test_log_files_of_a_planned_compaction_go_with_it(tmp_path: Path, version: i
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_newest", [True, False], ids=["the newest write", "an earlier one"])
+def test_a_savepoint_amid_a_planned_compaction_is_restored_again(
+    tmp_path: Path, version: int, is_newest: bool
+) -> None:
+    """A restore takes the plan back; in version 6 all files go that bear its time."""
+    table, model, before = start_compacting(tmp_path, version)
+    table.delete_savepoint(before)
+    planned = table.timeline.pending.of("compaction").instants[0].requested_time
+    amid = table.upsert(rows(range(10, 40), ts=3, price=3.0))
+    if is_newest:
+        table.rollback(amid.instant)
+    point = table.savepoint(None if is_newest else before)
+    assert point == before < planned
+    _, content = timeline_file(table, "savepoint")
+    kept = decode_savepoint_metadata(content).partition_metadata.values()
+    assert not any(planned in name for own in kept for name in own.savepoint_data_file)
+    for ts in (4, 5):
+        table.upsert(rows(range(15, 45), ts=ts, price=4.0))
+        table.restore(point)
+        assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).check("full").findings == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_log_files_of_a_compaction_go_with_it_wherever_it_died(
     tmp_path: Path, version: int
 ) -> None:
