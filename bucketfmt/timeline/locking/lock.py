@@ -134,13 +134,11 @@ class LockProvider:
                     lock.release()
                     raise
         finally:
-            # A child leaves the body that its parent is in.
-            if process == this_process() and not is_again:
-                try:
-                    queue.release()
-                except KeyboardInterrupt:
-                    queue.release()
-                    raise
+            try:
+                _leave(queue, process, is_again)
+            except KeyboardInterrupt:
+                _leave(queue, process, is_again)
+                raise
 
     def _describe_first(self) -> str:
         first = self._queue.holder
@@ -150,6 +148,11 @@ class LockProvider:
             f"thread {first.thread!r}, of the threads that share this Table, has held it or waited "
             f"for it for {first.describe_time(self._waiting.monotonic())}"
         )
+
+
+def _leave(queue: HeldMutex, process: str, is_again: bool) -> None:
+    if process == this_process() and not is_again:  # a child leaves what its parent is in
+        queue.release()
 
 
 def _seconds(timeout_s: float) -> str:

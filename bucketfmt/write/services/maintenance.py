@@ -17,7 +17,6 @@ from typing import TypeVar
 from bucketfmt.errors import ConflictError, LockTimeoutError, NotFoundError
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
-from bucketfmt.process import new_mutex, this_process
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -27,6 +26,7 @@ from bucketfmt.timeline.load import (
     load_requested_content,
     load_unplanned,
 )
+from bucketfmt.timeline.locking.held_mutex import HeldMutex
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
@@ -99,8 +99,7 @@ class Maintenance:
         self._owner = transactions
         self._services = services
         self._archiver = Archiver(self._newest, transactions)
-        self._guard = new_mutex()
-        self._busy_in: str | None = None  # the process: a forked child is not busy with it
+        self._busy = HeldMutex()
         self._idle_since = ""  # the newest write when there was nothing to compact
         self._last_clean: tuple[Instant, CleanMetadata] | None = None
         self._told: set[str] = set()
@@ -115,12 +114,15 @@ class Maintenance:
             timeline: The timeline with the commit.
             rewrite: What rewrites the slices of a compaction; None: the threads of this process.
         """
-        if not may_be_due(timeline, self._services) or not self._begin():
+        if not may_be_due(timeline, self._services):
             return
+        is_again = self._busy.is_own()
         try:
-            self._try(lambda: self._run_each(rewrite))
+            if self._busy.acquire(0):
+                self._try(lambda: self._run_each(rewrite))
         finally:
-            self._busy_in = None
+            if not is_again:
+                self._busy.release()
 
     def run(
         self, rewrite: Rewrite | None = None, progress: ProgressCallback | None = None
@@ -174,13 +176,6 @@ class Maintenance:
         if self._try(lambda: self._clean(state)) is not None:
             state = self._newest().state
         self._try(lambda: self._archive(state))
-
-    def _begin(self) -> bool:
-        with self._guard:
-            if self._busy_in == this_process():
-                return False
-            self._busy_in = this_process()
-        return True
 
     def _try(self, service: Callable[[], object]) -> object:
         try:
