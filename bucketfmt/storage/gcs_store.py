@@ -7,9 +7,11 @@ Does I/O, through the client of gcsfs. Source: Cloud Storage's JSON API, request
 from __future__ import annotations
 
 import builtins
+import logging
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import msgspec
@@ -85,7 +87,8 @@ class GcsStore(ObjectStore):
         asked = {} if byte_range is None else {"Range": byte_range}
         for _ in range(_TRIES):
             try:
-                headers, data = await self._fs._call("GET", self._fs.url(full), headers=asked)
+                with _expecting_empty(byte_range is not None):
+                    headers, data = await self._fs._call("GET", self._fs.url(full), headers=asked)
             except HttpError as error:
                 if byte_range is None or error.code != _UNSATISFIABLE:
                     raise
@@ -133,6 +136,29 @@ class GcsStore(ObjectStore):
         except FileExistsError:  # status 412
             return None
         return str(put["generation"])
+
+
+@contextmanager
+def _expecting_empty(is_expected: bool) -> Iterator[None]:
+    """Keep gcsfs from logging, with its traceback, that an object has no byte of a range.
+
+    An empty file is read so, as each file of the timeline that is requested without a plan. Python
+    prints what is logged as an error if nobody has set up logging.
+    """
+    logging.getLogger("gcsfs").addFilter(_is_told)  # once: the same filter is not added again
+    before = _may_be_empty.set(is_expected)
+    try:
+        yield
+    finally:
+        _may_be_empty.reset(before)
+
+
+_may_be_empty = ContextVar("_may_be_empty", default=False)
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not (_may_be_empty.get() and getattr(error, "code", None) == _UNSATISFIABLE)
 
 
 def _find_extent(content_range: str | None, received: int) -> tuple[int, int, int]:
