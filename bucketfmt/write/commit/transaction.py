@@ -432,8 +432,7 @@ class Transaction(PendingInstant):
             # Another process may have tried to publish it, which may take effect late.
             self.hand_over()
             return
-        with suppress(BucketfmtError):  # what is left is the next writer's to remove
-            self._abort()
+        self._try_abort()
 
     def hand_over(self) -> None:
         """End this process's part; the commit stays inflight, for others to `resume`.
@@ -460,8 +459,16 @@ class Transaction(PendingInstant):
             self.heartbeat.abandon()
             self._is_ended = True
             return
-        with suppress(BucketfmtError):  # what is left is the next writer's to remove
-            self._abort()
+        self._try_abort()
+
+    def _try_abort(self) -> None:
+        """Take it back. What is left is the next writer's to remove, once the heartbeat is old."""
+        try:
+            with suppress(BucketfmtError):
+                self._abort()
+        finally:  # a heartbeat that went on would keep it pending as long as anyone has the error
+            self.heartbeat.abandon()
+            self._is_ended = True
 
     def _abort(self) -> None:
         """Remove the instant and its files, data first: readers see no leftover file."""

@@ -10,6 +10,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.timeline.locking.renewal import Renewal
+from bucketfmt.write.commit import transaction
 from bucketfmt.write.commit.started_work import PendingInstant
 
 HEARTBEAT_S = 0.3  # a loaded machine keeps the heartbeats of the write itself in time
@@ -72,6 +73,37 @@ def test_what_was_interrupted_is_not_kept_alive(
     threading.Event().wait(4 * HEARTBEAT_S)  # its heartbeat expires
     table.upsert(rows(4))
     table.compact()
+    assert not table.timeline.pending.instants
+    assert table.scan().to_arrow()["v"].to_pylist() == [4]
+    assert table.check(depth="full").status == "clean"
+
+
+@pytest.mark.parametrize(
+    "error", [bf.StorageError("no"), KeyboardInterrupt()], ids=["no", "ctrl-c"]
+)
+def test_what_cannot_be_taken_back_is_not_kept_alive(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: set[threading.Thread],
+    error: BaseException,
+) -> None:
+    """A notebook keeps the last error, and with it whatever had a part in it."""
+    table = make(tmp_path / "t")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise bf.ConflictError("another writer was first")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PendingInstant, "complete", refuse)
+        patch.setattr(transaction, "delete_announced_files", fail)
+        with pytest.raises((bf.ConflictError, KeyboardInterrupt)) as kept:
+            table.upsert(rows(3), retries=0)
+    assert renewals() <= before, kept.value
+    threading.Event().wait(4 * HEARTBEAT_S)  # its heartbeat expires
+    table.upsert(rows(4))
     assert not table.timeline.pending.instants
     assert table.scan().to_arrow()["v"].to_pylist() == [4]
     assert table.check(depth="full").status == "clean"
