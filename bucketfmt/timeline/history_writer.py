@@ -236,6 +236,8 @@ class HistoryWriter:
         infos = store.list(config.history_path)
         found = {info.path: find_manifest_version(info.name) for info in infos}
         versions = {path: version for path, version in found.items() if version is not None}
+        if current not in versions.values():
+            return  # listed late: the files that it names would be removed
         kept: set[str] = set()
         for path, version in versions.items():
             if version > current - _MANIFESTS_KEPT:

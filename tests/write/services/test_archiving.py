@@ -24,6 +24,8 @@ from bucketfmt.format.timeline.service_metadata import (
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.progress import Progress
 from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.history import load_archived_instants, load_history
@@ -314,6 +316,26 @@ def test_files_of_history_are_merged_by_tens(tmp_path: Path) -> None:
     assert len(found) == 25
     assert len(archived(table)) == 25
     assert names(found) == sorted(names(found))
+    assert_reads_as(table.uri, model)
+
+
+def test_a_listing_without_the_newest_manifest_costs_no_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest file of history was deleted, and the table could not be read any more."""
+    table, model = make(tmp_path / "t")
+    list_whole = LocalStore.list
+
+    def list_late(store: LocalStore, path: str) -> list[FileInfo]:
+        listed = list_whole(store, path)
+        newest = max((i.name for i in listed if i.name.startswith("manifest_")), default="")
+        return [info for info in listed if info.name != newest]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "list", list_late)
+        moved = table.archive(min_commits=2, max_commits=3)
+    assert moved
+    assert names(tuple(load_history(table.store, table.config))) == names(moved)
     assert_reads_as(table.uri, model)
 
 
