@@ -301,7 +301,7 @@ _KINDS = (
         "rolled it back, or a file of the timeline was cut.",
         "The state it is in and since when nothing was heard of it; that it had been rolled back "
         "before it appeared; or why its file does not decode.",
-        "Take a stuck write back by rollback(). Restore a file that is empty or unreadable: "
+        "Take a stuck write back by rollback(instant). Restore a file that is empty or unreadable: "
         "readers take an empty commit for one that wrote nothing, and writers take a resize whose "
         "plan is empty for none.",
         True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
@@ -18,14 +18,14 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.names.layout import PROPERTIES
-from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.table.table_config import MergeMode, TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import list_properties_updates, load_config_of_file
 
-__all__ = ["find_unknown_fields", "load_properties_faults"]
+__all__ = ["find_lost_fields", "find_unknown_fields", "load_properties_faults"]
 
 _UPDATING = timedelta(minutes=10)  # an update takes seconds
 
@@ -66,4 +66,39 @@ def find_unknown_fields(config: TableConfig, columns: pa.Schema) -> Iterator[Fin
             "T006",
             f"keys or partitions are of {', '.join(unknown)}, which the table has no column for",
             paths=[PROPERTIES],
+        )
+
+
+def find_lost_fields(config: TableConfig, partition_paths: Sequence[str]) -> Iterator[Finding]:
+    """Yield T006 where partitions, or the merge mode, tell of fields that are not stated.
+
+    Source: `HoodieTableConfig.inferCorrectMergingBehavior`, which warns of the ordering fields.
+
+    Args:
+        config: What the table states.
+        partition_paths: The partitions that it has.
+    """
+    inner = [path for path in partition_paths if path]
+    if inner and config.is_unpartitioned:
+        more = f" and {len(inner) - 1} more" if len(inner) > 1 else ""
+        yield Finding.of(
+            "T006",
+            f"hoodie.table.partition.fields is missing, and the table has the partition "
+            f"{inner[0]!r}{more}",
+            paths=[PROPERTIES],
+            fix="Stop the writers and put the line hoodie.table.partition.fields= with the "
+            f"partition columns back into {PROPERTIES}. No row is lost without it, but a writer "
+            "puts rows into the root of the table, beside the rows that they replace.",
+        )
+    stated = config.properties.get("hoodie.record.merge.mode")
+    if stated == MergeMode.EVENT_TIME_ORDERING.value and not config.ordering_fields:
+        yield Finding.of(
+            "T006",
+            "hoodie.record.merge.mode is EVENT_TIME_ORDERING, and no ordering field is stated: of "
+            "the rows of a key the one that was written last is read",
+            paths=[PROPERTIES],
+            severity="warning",
+            fix="Stop the writers and put the line hoodie.table.ordering.fields= (until table "
+            "version 8 hoodie.table.precombine.field=) with the ordering columns back into "
+            f"{PROPERTIES}; or state COMMIT_TIME_ORDERING if the table never had any.",
         )

@@ -37,7 +37,11 @@ from bucketfmt.check.placement.lost_key_fields import lost_key_fields_finding
 from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
-from bucketfmt.check.properties import find_unknown_fields, load_properties_faults
+from bucketfmt.check.properties import (
+    find_lost_fields,
+    find_unknown_fields,
+    load_properties_faults,
+)
 from bucketfmt.check.report import CheckReport, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
@@ -169,6 +173,7 @@ class _Check:
 
         self.left = "all partitions and files"
         snapshot = Snapshot(state)
+        self._take(find_lost_fields(state.config, snapshot.partitions), "properties")
         chosen = _choose(snapshot.partitions, partitions)
         self._take(load_rules_faults(state, chosen), "partition bucket rules")
         self._take(load_compaction_faults(state, snapshot), "pending compactions")

@@ -301,9 +301,15 @@ def find_stale_instants(
                 instants=[instant.requested_time],
                 severity="warning",
                 data_loss=False,
-                fix="If no writer is at work on it, roll it back with Hudi. It holds back "
+                fix=f"If no writer is at work on it, {_ending_of(instant)}. It holds back "
                 "cleaning and archiving until then.",
             )
+
+
+def _ending_of(instant: Instant) -> str:
+    if instant.action in COMMIT_ACTIONS:
+        return f'roll it back by rollback("{instant.requested_time}")'
+    return f"run the {instant.action} again, which completes it"
 
 
 def _age(

@@ -5,7 +5,8 @@ I/O where nothing states the index, and where the metadata table has the locatio
 
 from __future__ import annotations
 
-from bucketfmt.errors import ConflictError, IndexUnknownError
+from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError
+from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.location.file_groups.group_locator import GroupLocator
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.locator import BucketLocator, Locator
@@ -20,10 +21,11 @@ def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
 
     Raises:
         ValueError: the caller's index contradicts the table.
-        CorruptError: the metadata table, or what states the index, is damaged.
+        CorruptError: the metadata table, or what states the index or the partitions, is damaged.
         UnsupportedError: the table states an index this release does not know, or one that needs
             columns which the table does not have.
     """
+    _check_partition_fields(snapshot)
     try:
         index = index_finder.resolve(snapshot).index
         if index is not None and index.keeps_locations:
@@ -34,3 +36,17 @@ def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
     except (ConflictError, IndexUnknownError) as error:
         return BucketLocator(snapshot, index_finder, error)
     return BucketLocator(snapshot, index_finder)
+
+
+def _check_partition_fields(snapshot: Snapshot) -> None:
+    """Refuse a table that lost the fields of its partitions.
+
+    Keys would be looked for in its root alone, and written there beside the rows they have.
+    """
+    path = next(filter(None, sorted(snapshot.named_partitions)), None)
+    if path is not None and snapshot.state.config.is_unpartitioned:
+        raise CorruptError(
+            f"hoodie.table.partition.fields is missing, and the table has the partition {path!r}: "
+            "keys would be looked for in its root. Put the property back",
+            path=PROPERTIES,
+        )

@@ -6,7 +6,7 @@ I/O only through `TableState`, which lists each partition once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -126,6 +126,11 @@ class Snapshot:
             if self._is_within(instant.requested_time, instant.requested_time):
                 pending[partition_path][file_id] = instant.requested_time
         return pending
+
+    @property
+    def named_partitions(self) -> Collection[str]:
+        """The partitions that commits of the active timeline name: known without a request."""
+        return self._committed.keys()
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.check.salvage import load_config_to_check
+from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.table.properties import decode_properties
@@ -154,6 +155,8 @@ def test_t001_write_that_is_stuck(cow: Patient) -> None:
     assert finding.paths == (path.relative_to(cow.root).as_posix(),)
     assert "inflight and nothing was heard of it for " in finding.evidence
     assert finding.fix.startswith("If no writer is at work on it, roll it back")
+    (time,) = finding.instants
+    assert f"`bucketfmt rollback TABLE {time}`" in in_shell_words(finding.fix)
     assert not finding.data_loss
 
 
@@ -399,11 +402,61 @@ def test_t006_fields_that_are_no_columns(cow: Patient, fields: str) -> None:
         assert "are of nope, which the table has no column for" in found[0].evidence
 
 
-def without_key_fields(patient: Patient) -> Patient:
+def without(patient: Patient, *names: str) -> Patient:
+    """Take properties out of hoodie.properties."""
     path = patient.root / PROPERTIES
     lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(li for li in lines if not li.startswith("hoodie.table.recordkey")))
+    path.write_text("".join(line for line in lines if not line.startswith(names)))
     return patient
+
+
+def without_key_fields(patient: Patient) -> Patient:
+    return without(patient, "hoodie.table.recordkey")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["mor", "ch_split", "multipart", "virtual", "tskeygen"])
+def test_t006_partition_fields_are_lost(golden_copy: Copy, version: str, name: str) -> None:
+    """The table was clean, a look-up found nothing, and an upsert wrote rows a second time."""
+    root = golden_copy(version, name)
+    row = bf.open(root).scan().to_arrow().slice(0, 1)
+    keys = row["id"].to_pylist()
+    patient = without(Patient(root), "hoodie.table.partition.fields")
+    instants = patient.instants
+    paths = [
+        path for path in bf.open(root).inspect.partitions()["partition_path"].to_pylist() if path
+    ]
+    told = f"hoodie.table.partition.fields is missing, and the table has the partition {paths[0]!r}"
+    for depth in DEPTHS:
+        found = [f for f in check_soon(root, depth).findings if f.id == "T006"]
+        assert [(f.severity, f.paths) for f in found] == [("error", (PROPERTIES,))]
+        assert found[0].evidence == f"{told} and {len(paths) - 1} more"
+        assert "put the line hoodie.table.partition.fields= with the partition" in found[0].fix
+    table = bf.open(root)
+    for work in (
+        lambda: table.lookup(keys),
+        lambda: table.locate(keys),
+        lambda: table.upsert(row),
+        lambda: table.delete(keys),
+    ):
+        with pytest.raises(CorruptError, match=re.escape(told)):
+            work()
+    assert Patient(root).instants == instants
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_t006_ordering_fields_are_lost(golden_copy: Copy, version: str) -> None:
+    """Hudi warns of such a table, and reads it by the time of commits."""
+    patient = Patient(golden_copy(version, "mor"))
+    without(patient, "hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+    finding = check_says(
+        patient,
+        "T006",
+        patient.root / PROPERTIES,
+        "hoodie.record.merge.mode is EVENT_TIME_ORDERING",
+    )
+    assert finding.severity == "warning"
+    assert "state COMMIT_TIME_ORDERING if the table never had any" in finding.fix
 
 
 @pytest.mark.parametrize("version", VERSIONS)

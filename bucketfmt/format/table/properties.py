@@ -170,7 +170,8 @@ def check_table_checksum(properties: Mapping[str, str]) -> None:
     name = properties.get("hoodie.table.name")
     if name is None:
         raise CorruptError(
-            "hoodie.table.name is missing; restore hoodie.properties from hoodie.properties.backup"
+            "hoodie.table.name is missing; restore hoodie.properties from "
+            "hoodie.properties.backup, or from a copy of the table"
         )
     stored = properties.get(_CHECKSUM_KEY)
     if stored is None:

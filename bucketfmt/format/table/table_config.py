@@ -37,9 +37,10 @@ METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 """The property that lists the partitions of the metadata table that are ready for use."""
 
 METADATA_PARTITIONS_INFLIGHT = f"{METADATA_PARTITIONS}.inflight"
+"""The property that lists the partitions of the metadata table that are being made."""
+
 METADATA_PARTITIONS_UNFINISHED = "bucketfmt.metadata.partitions.unfinished"
 """Of this package: what Hudi calls inflight, its writers add records to, made or not."""
-"""The property that lists the partitions of the metadata table that are being made."""
 
 
 class KeyGenerator(str, Enum):
@@ -266,6 +267,12 @@ class TableConfig:
             ),
             properties=dict(properties),
         )
+
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether all rows are in the root; code of the user's may make paths without fields."""
+        makes_paths = (KeyGenerator.USER_PROVIDED, KeyGenerator.HOODIE_TABLE_METADATA)
+        return not self.partition_fields and self.key_generator not in makes_paths
 
     @property
     def path_columns(self) -> tuple[str, ...]:
