@@ -218,7 +218,9 @@ _KINDS = (
         "writes duplicates.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
         "initial ring is left while its file groups were replaced.",
-        "Stop the writers and restore the file; else rebuild it from the live file groups.",
+        "Stop the writers and restore the file. Where no ring is left, the next write to the "
+        "partition makes the first one again, which is right if the partition was never resized; "
+        "if it was, bucketfmt refuses the write.",
         True,
         "apache/hudi#8479, #8503",
     ),

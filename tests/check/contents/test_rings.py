@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.choices import Depth
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
@@ -97,6 +100,22 @@ def test_c001_no_metadata(twice_resized: RingPatient) -> None:
         path.unlink()
     depths: Sequence[Depth] = ("quick", "default", "full")
     check_says(twice_resized, "C001", "no metadata, but ", depths=depths)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_c001_first_ring_is_made_again_by_a_write(golden_copy: Copy, version: str) -> None:
+    """As the fix says, of a partition that was never resized."""
+    root = golden_copy(version, "ch_init")
+    shutil.rmtree(root / FOLDER)
+    (finding,) = unclean(check_soon(root))
+    assert (finding.id, finding.partition) == ("C001", "us")
+    assert "the next write to the partition makes the first one again" in finding.fix
+    before = bf.open(root).scan().to_arrow().sort_by([("region", "ascending"), ("id", "ascending")])
+    mine = before.filter(pc.equal(before["region"], "us")).slice(0, 9)
+    assert bf.open(root).upsert(mine).rows_inserted == 0
+    assert not unclean(check_soon(root, "full"))
+    after = bf.open(root).scan().to_arrow().sort_by([("region", "ascending"), ("id", "ascending")])
+    assert after == before
 
 
 def test_c001_marked_metadata_is_gone(patient: RingPatient) -> None:
