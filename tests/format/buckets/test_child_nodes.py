@@ -79,6 +79,9 @@ def test_the_children_in_hudis_plans_make_the_rings_hudi_wrote_next(
             after = change.apply(current[partition_path])
             assert after == rings[partition_path, instant]
             current[partition_path] = after
+            written = {file.name.partition("_")[0] for file in (table / partition_path).iterdir()}
+            assert change.child_file_ids <= written
+            assert len(change.child_file_ids) == len(change.children)
     assert {ring.seq_no for ring in current.values()} == {2}
 
 

@@ -82,6 +82,13 @@ def test_too_many_ways_are_refused_before_they_are_tried(pattern: str, text: str
         compile_java_pattern(pattern).is_found_in(text)
 
 
+def test_ways_are_counted_as_they_multiply() -> None:
+    """Two for each choice, at each of the places where a match may begin."""
+    assert compile_java_pattern("a?" * 20).is_found_in("a" * 9)  # 2^20 * 10
+    with pytest.raises(UnsupportedError, match="too many ways"):
+        compile_java_pattern("a?" * 28).is_found_in("a" * 9)  # 2^28 * 10
+
+
 @pytest.mark.parametrize("terminator", ["\n", "\r", "\x85", "\u2028", "\u2029"])
 def test_texts_with_line_breaks_are_not_decided(terminator: str) -> None:
     with pytest.raises(UnsupportedError, match="line breaks"):

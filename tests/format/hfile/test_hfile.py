@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec, module_from_spec
 from random import Random
-from struct import unpack_from
+from struct import pack_into, unpack_from
 
 import numpy as np
 import pyarrow as pa
@@ -476,6 +476,18 @@ def test_blocks_that_say_one_anothers_sizes_are_not_joined() -> None:
     swapped = [blocks[0]._replace(num_bytes=20), blocks[1]._replace(num_bytes=10)]
     with pytest.raises(CorruptError, match="not the 20 bytes"):
         join_contents(swapped, 0)
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(12, -1), (29, hfile_block.HEADER_BYTES - 1), (29, hfile_block.HEADER_BYTES + 1_000)],
+    ids=["uncompressed", "no payload", "more than is on disk"],
+)
+def test_sizes_of_a_block_that_cannot_be(at: int, value: int) -> None:
+    header = bytearray(encode_block(BlockType.DATA, bytes(20), Codec.NONE))
+    pack_into(">i", header, at, value)
+    with pytest.raises(CorruptError, match="the sizes in the header of an HFile block disagree"):
+        read_block(header, Codec.NONE)
 
 
 def test_files_that_are_not_read() -> None:

@@ -212,6 +212,7 @@ def test_any_bytes_decode_or_are_refused(content: bytes) -> None:
 def test_limits() -> None:
     with pytest.raises(LimitError, match="log_blocks_per_file_max"):
         spans_of(MAGIC * 3, Limits(log_blocks_per_file_max=2))
+    assert len(spans_of(MAGIC * 3, Limits(log_blocks_per_file_max=3))) == 3
     with pytest.raises(LimitError, match="log_file_bytes_max"):
         spans_of(A, Limits(log_file_bytes_max=len(A) - 1))
 

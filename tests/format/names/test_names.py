@@ -257,6 +257,8 @@ def test_marker_names() -> None:
     unpartitioned = MarkerName("", ".a-0_001.log.1_0-0-1", IoType.APPEND)
     assert str(unpartitioned) == ".a-0_001.log.1_0-0-1.marker.APPEND"
     assert parse_marker_name(str(unpartitioned)) == unpartitioned
+    twice = "eu/a.marker.CREATE.marker.MERGE"
+    assert parse_marker_name(twice) == MarkerName("eu", "a.marker.CREATE", IoType.MERGE)
     for bad in ("", "MARKERS.type", "eu/a.marker", "eu/a.marker.DELETE", "eu/.marker.CREATE"):
         with pytest.raises(CorruptError):
             parse_marker_name(bad)
