@@ -43,8 +43,10 @@ def _check_partition_fields(snapshot: Snapshot) -> None:
 
     Keys would be looked for in its root alone, and written there beside the rows they have.
     """
-    path = next(filter(None, sorted(snapshot.named_partitions)), None)
-    if path is not None and snapshot.state.config.is_unpartitioned:
+    if not snapshot.state.config.is_unpartitioned:
+        return
+    path = min(filter(None, snapshot.named_partitions), default=None)
+    if path is not None:
         raise CorruptError(
             f"hoodie.table.partition.fields is missing, and the table has the partition {path!r}: "
             "keys would be looked for in its root. Put the property back",
