@@ -86,6 +86,7 @@ class SliceColumns:
         self._basis, self._spec = basis, spec
         self._working: dict[tuple[bool, bool], pa.Schema] = {}
         self._checked: _CheckedFile | None = None  # the last file: mostly all have the same columns
+        self._agreeing: tuple[pa.Schema | None, pa.Schema | None] = None, None  # of the last block
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -114,7 +115,10 @@ class SliceColumns:
             CorruptError: they differ; a block or a commit is damaged.
         """
         for instant in dict.fromkeys(block.instant_time for block in blocks):
-            check_block_columns(stored, self._basis.stated_columns(instant))
+            stated = self._basis.stated_columns(instant)
+            if not (self._agreeing[0] is stored and self._agreeing[1] is stated):
+                check_block_columns(stored, stated)
+                self._agreeing = stored, stated
 
     def working_schema(self, *, merging: bool, marks_operations: bool = False) -> pa.Schema:
         """The columns to read: those wanted, and those it takes to merge and to filter."""

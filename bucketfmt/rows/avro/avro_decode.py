@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_frames import find_frames
 from bucketfmt.rows.avro.avro_nested_readers import Meter, make_reader
 from bucketfmt.rows.avro.avro_readers import Reader
 from bucketfmt.rows.avro.avro_schema import arrow_schema
 from bucketfmt.rows.avro.avro_span import Span
-from bucketfmt.rows.avro.avro_types import AvroRecord
+from bucketfmt.rows.avro.avro_types import AvroField, AvroRecord
 
 __all__ = ["WantedKeys", "decode_avro_blocks"]
 
@@ -56,10 +57,17 @@ class _Piece(NamedTuple):
     frames: npt.NDArray[np.int64]
 
 
-class _Column(NamedTuple):
-    name: str
-    reader: Reader
-    chunks: list[pa.Array]
+class _Column:
+    """A column of the writer's schema. Its reader is made for the first rows that are decoded."""
+
+    def __init__(self, field: AvroField, meter: Meter) -> None:
+        self.name = field.name
+        self.chunks: list[pa.Array] = []
+        self._field, self._meter = field, meter
+
+    @cached_property
+    def reader(self) -> Reader:
+        return make_reader(self._field.schema, self._meter)
 
 
 def decode_avro_blocks(
@@ -94,10 +102,9 @@ def decode_avro_blocks(
     """
     target = _selected(arrow_schema(schema), columns)
     meter = Meter(limits)
-    fields = [_Column(field.name, make_reader(field.schema, meter), []) for field in schema.fields]
+    fields = [_Column(field, meter) for field in schema.fields]
     names = set(target.names)
     wanted = {field.name: field for field in fields if field.name in names}
-    bytes_per_row = sum(field.reader.bytes_per_row for field in wanted.values())
     span, rows = Span(min(_STEP_BYTES, sum(map(len, contents)))), 0
     for every in _steps(contents, limits):
         span = _refilled(span, every)
@@ -107,7 +114,7 @@ def decode_avro_blocks(
         if step is not every:
             span = _refilled(span, step)
         count = sum(len(piece.frames) - 1 for piece in step)
-        meter.spend(count, bytes_per_row)
+        meter.spend(count, sum(field.reader.bytes_per_row for field in wanted.values()))
         _decode_step(step, span, fields, wanted)
         rows += count
     if not target.names:
@@ -125,9 +132,8 @@ def _pieces_of_keys(
 ) -> list[_Piece]:
     """Return pieces that have the rows of the keys; those of the step if they lie too dispersed."""
     key = next(place for place, field in enumerate(fields) if field.name == keys.column)
-    found = fields[key]._replace(chunks=[])
-    _decode_step(step, span, [*fields[:key], found], {keys.column}, is_whole=False)
-    is_wanted = pc.is_in(found.chunks[0], keys.values).to_numpy(zero_copy_only=False)
+    _decode_step(step, span, fields[: key + 1], {keys.column}, is_whole=False)
+    is_wanted = pc.is_in(fields[key].chunks.pop(), keys.values).to_numpy(zero_copy_only=False)
     runs, first = [], 0
     for piece in step:
         count = len(piece.frames) - 1
@@ -164,12 +170,13 @@ def _decode_step(
     cursor = begin
     name = ""
     try:
-        for name, reader, chunks in fields:
+        for field in fields:
+            name = field.name
             if name in wanted:
-                chunk, cursor = reader.read(span, cursor)
-                chunks.append(chunk)
+                chunk, cursor = field.reader.read(span, cursor)
+                field.chunks.append(chunk)
             else:
-                cursor = reader.skip(span, cursor)
+                cursor = field.reader.skip(span, cursor)
         is_wrong = cursor != end if is_whole else cursor > end
         if is_wrong.any():
             span.fail(is_wrong, begin, "the row does not end where its length says")
