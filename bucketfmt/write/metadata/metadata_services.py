@@ -71,22 +71,35 @@ def serve_metadata_table(table: LockedTable, below: LockedTable) -> MetadataTabl
     for instant in begun:
         old = load_compaction_plan(below.store, below.config, instant, below.limits)
         _execute(below, instant, old, _open(table, below))
-    newest = _find_due(table.timeline, below.timeline)
-    if newest is None:
+    newest = below.timeline.completed.of("deltacommit").last
+    is_due = _is_compaction_due(table.timeline, below.timeline)
+    if newest is None or not (is_due or _is_clean_due(below.timeline)):
         return _open(table, below) if begun else None
     is_old = below.config.table_version < 8
     _clean(table, below, newest.requested_time + _CLEAN_SUFFIX if is_old else None)
     _archive(table, below)
     metadata = _open(table, below)
-    plan = plan_compaction([reader.file_slice for reader in _groups(metadata)], ())
+    slices = [reader.file_slice for reader in _groups(metadata)] if is_due else []
+    plan = plan_compaction(slices, ())
     if plan is not None:
         time = newest.requested_time + _COMPACTION_SUFFIX if is_old else None
         _execute(below, below.request("compaction", plan, time), plan, metadata)
     return _open(table, below)
 
 
-def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
-    """Return the newest delta commit if a compaction is due; None if none is, or may not be made.
+def _is_clean_due(metadata: Timeline) -> bool:
+    """Whether others have compacted more often since the last clean than slices are kept.
+
+    Who compacts here cleans first. Hudi may compact for long before it cleans.
+    """
+    clean = metadata.completed.of("clean").last
+    since = "" if clean is None else clean.requested_time
+    compactions = metadata.completed.of("commit").instants
+    return sum(each.requested_time > since for each in compactions) > _SLICES_KEPT
+
+
+def _is_compaction_due(data: Timeline, metadata: Timeline) -> bool:
+    """Whether a compaction is due, and may be made.
 
     A base file has to stand for all instants up to the compaction. So there is no compaction as
     long as an instant of the table is pending whose records are in the metadata table already, or
@@ -96,14 +109,14 @@ def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
     last = find_last_compaction(metadata)
     since = deltas if last is None else [i for i in deltas if _is_after(i, last, metadata.layout)]
     if len(since) < _DELTA_COMMITS:
-        return None
+        return False
     newest = deltas[-1]
     known = {instant.requested_time for instant in metadata.instants}
     for pending in data.pending.instants:
         is_older = metadata.layout == 1 and pending.requested_time <= newest.requested_time
         if is_older or pending.requested_time in known:
-            return None
-    return newest
+            return False
+    return True
 
 
 def _is_after(instant: Instant, compaction: Instant, layout: int) -> bool:

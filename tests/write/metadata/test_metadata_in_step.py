@@ -240,6 +240,34 @@ def test_the_metadata_table_does_not_grow(
 
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
+def test_the_metadata_table_does_not_grow_where_others_compact_it(
+    golden_copy: Copy, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi does not clean it for long where the table's timeline is short."""
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(2, 3))
+    root = golden_copy(version, "mdt_bucket")
+    table = bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES)
+    some = table.scan().to_arrow().slice(0, 10)
+    counts = []
+    for _ in range(16):
+        with monkeypatch.context() as other:
+            other.setattr(metadata_services, "_DELTA_COMMITS", 1)
+            for service in ("_clean", "_archive"):
+                other.setattr(metadata_services, service, lambda *_: None)
+            table.upsert(some)
+        table.upsert(some)
+        slices = {f.name for f in (root / METADATA_TABLE).rglob("*.hfile")}
+        counts.append(len(slices))
+    assert_in_step(table)
+    assert max(counts[6:]) <= max(counts[:6]), counts
+    below = FolderStore(table.store, METADATA_TABLE)
+    timeline = load_timeline(below, load_config(below, DEFAULT_LIMITS))
+    assert len(timeline.instants) <= 20
+    assert not timeline.pending.instants
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_a_compaction_of_the_metadata_table_that_hudi_died_in(
     golden_copy: Copy, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
