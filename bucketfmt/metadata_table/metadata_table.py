@@ -6,30 +6,23 @@ and its commits are not read. Source: HoodieBackedTableMetadata, HoodieTableMeta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 
-from bucketfmt.errors import (
-    BucketfmtError,
-    CorruptError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.metadata.metadata_keys import file_id_prefix, keeps_newest_record
-from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
-from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.damage import in_metadata_table
 from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.group_reader import GroupReader
-from bucketfmt.metadata_table.in_step import Step, find_step
+from bucketfmt.metadata_table.in_step import Step
+from bucketfmt.metadata_table.load_step import TimelineSource, load_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
 from bucketfmt.process import cached_property, new_mutex
@@ -44,9 +37,8 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
-from bucketfmt.timeline.history import load_growing_history, load_history
+from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
-    load_commit_metadata,
     load_instant_content,
     load_pending_compactions,
     load_requested_content,
@@ -57,7 +49,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
     "MetadataTable",
-    "advising_rebuild",
     "find_last_compaction",
     "find_unmerged_since",
     "load_metadata_table",
@@ -175,61 +166,13 @@ class MetadataTable:
 
     @cached_property
     def step(self) -> Step:
-        """What the metadata table lacks and has too much, by the two timelines.
-
-        Archived timelines are read where the active ones do not tell: an instant may have been
-        archived before older ones were, as commits are before cleans, and as what was requested
-        early and completed late.
-        """
-        step = find_step(self._data_timeline, self.timeline)
-        if step.ahead:
-            step = replace(step, ahead=self._without_archived(step.ahead))
-        for archived in self._archived_since(min(step.missing)) if step.missing else ():
-            missing = find_step(self._data_timeline, self.timeline, archived).missing
-            step = replace(step, missing=missing)
-            if not missing:
-                break
-        return step
-
-    def _without_archived(self, times: Sequence[str]) -> tuple[str, ...]:
-        """Return the times that the table never had, of deltacommits of the metadata table."""
-        left = tuple(times)
-        archived = load_growing_history(
-            self.store, self._data_config, self.limits, since=min(times)
+        """What the metadata table lacks and has too much, by the two timelines."""
+        return load_step(
+            TimelineSource(self.store, self._data_config, self._data_timeline),
+            TimelineSource(self._own_store, self.config, self.timeline),
+            self._completion_times,
+            self.limits,
         )
-        for history in archived:
-            known = {instant.requested_time for instant in history}
-            left = tuple(time for time in times if time not in known)
-            if not left:
-                break
-        return tuple(time for time in left if not self._is_log_compaction(time))
-
-    def _is_log_compaction(self, requested_time: str) -> bool:
-        """Whether a deltacommit of the metadata table is none of a write: it rewrote log blocks."""
-        completed = self.timeline.completed.of("deltacommit").instants
-        instant = next((i for i in completed if i.requested_time == requested_time), None)
-        if instant is None:
-            return False
-        with _in_metadata_table():
-            metadata = load_commit_metadata(self._own_store, self.config, instant, self.limits)
-        return metadata.operation_type == WriteOperation.LOG_COMPACT.operation_type
-
-    def _archived_since(self, time: str) -> Iterator[tuple[Instant, ...]]:
-        """Yield the archived instants of the metadata table, each time more, and at last all.
-
-        What seems missing may be archived: mostly since then; where it is from before the metadata
-        table, the oldest instants tell, which initialised the partitions.
-        """
-        with _in_metadata_table():
-            if self.timeline.layout == 1:
-                yield from load_growing_history(self._own_store, self.config, self.limits)
-                return
-            since = self._completion_times.since(time).history
-            yield since
-            until = f"{INIT_INSTANT}~"
-            initial = load_history(self._own_store, self.config, self.limits, until=until)
-            yield *initial, *since
-            yield self._completion_times.since("").history
 
     # As an `InstantView` of the metadata table's own timeline.
 
@@ -240,7 +183,7 @@ class MetadataTable:
 
     def is_visible(self, requested_time: str) -> bool:
         """Whether files that were written at that instant are committed."""
-        with _in_metadata_table():
+        with in_metadata_table():
             return self._completion_times.is_completed(requested_time)
 
     def completion_time(self, requested_time: str) -> str:
@@ -252,7 +195,7 @@ class MetadataTable:
         timeline = self.timeline
         is_listed = requested_time in timeline.requested_times
         if timeline.layout > 1 and not is_listed and not is_initial_instant(requested_time):
-            with _in_metadata_table():
+            with in_metadata_table():
                 timeline = self._completion_times.since(requested_time)
         return timeline.completion_time(requested_time) or requested_time
 
@@ -270,7 +213,7 @@ class MetadataTable:
 
     @cached_property
     def _pending_compactions(self) -> dict[FileGroupId, Instant]:
-        with _in_metadata_table():
+        with in_metadata_table():
             return load_pending_compactions(
                 self._own_store, self.config, self.timeline, self.limits
             )
@@ -325,7 +268,7 @@ def load_metadata_table(
     if not config.metadata_partitions:
         return None
     folder = FolderStore(store, METADATA_TABLE)
-    with _in_metadata_table():
+    with in_metadata_table():
         own_config = load_config(folder, limits)
         if own_config.table_version != config.table_version:
             raise UnsupportedError(
@@ -362,31 +305,6 @@ def find_last_compaction(timeline: Timeline, until: str = "~") -> Instant | None
     """Return the last completed compaction of a metadata table, of those requested until a time."""
     compactions = timeline.completed.of("commit").instants
     return next((i for i in reversed(compactions) if i.requested_time <= until), None)
-
-
-@contextmanager
-def _in_metadata_table() -> Iterator[None]:
-    """Put the folder of the metadata table before the paths of errors."""
-    try:
-        yield
-    except BucketfmtError as error:
-        if error.path is not None:
-            error.path = join_path(METADATA_TABLE, error.path)
-        raise
-
-
-@contextmanager
-def advising_rebuild() -> Iterator[None]:
-    """Have errors about damage of the metadata table end with what makes it anew."""
-    try:
-        yield
-    except (CorruptError, TableNotFoundError) as error:
-        if (error.path or METADATA_TABLE).startswith(METADATA_TABLE):
-            error.message += (
-                ". The files of the table are not concerned; make the metadata table anew: "
-                "metadata_table.rebuild()"
-            )
-        raise
 
 
 def find_unmerged_since(timeline: Timeline, last: Instant) -> str:

@@ -19,9 +19,10 @@ from bucketfmt.errors import (
     TableNotFoundError,
 )
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.in_step import find_newer
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
-from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config

@@ -25,8 +25,9 @@ from bucketfmt.format.timeline.service_metadata import RestoreMetadata, Rollback
 from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
+from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.definitions import find_secondary_columns
-from bucketfmt.metadata_table.metadata_table import MetadataTable, advising_rebuild
+from bucketfmt.metadata_table.metadata_table import MetadataTable
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister, StoreLister

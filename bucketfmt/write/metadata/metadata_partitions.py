@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from bucketfmt.arguments import check_text
 from bucketfmt.format.metadata.metadata_keys import file_id_prefix
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.metadata_table import (
     MetadataTable,
-    advising_rebuild,
     load_metadata_table,
 )
 from bucketfmt.timeline.load import load_timeline
