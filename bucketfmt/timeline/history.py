@@ -21,7 +21,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.avro_container import decode_container
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan
 from bucketfmt.format.log.log_file import decode_log_file
-from bucketfmt.format.names.instants import State, comparable_action
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import (
     ARCHIVE_MERGE_PLAN_NAME,
     HISTORY_VERSION_NAME,
@@ -42,7 +42,7 @@ from bucketfmt.format.timeline.archived_timeline import (
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, instant_key
 
 __all__ = [
     "list_archive_files",
@@ -143,18 +143,15 @@ def load_archived_among(
     if not instants:
         return ()
     since, until = instants[0].requested_time, instants[-1].requested_time
+    layout = config.timeline_layout
     found: tuple[Instant, ...] = ()
     for history in load_growing_history(store, config, limits, since=since, until=until):
-        known = {_key(instant, config) for instant in history if instant.is_completed}
-        archived = tuple(instant for instant in instants if _key(instant, config) in known)
+        known = {instant_key(instant, layout) for instant in history if instant.is_completed}
+        archived = tuple(instant for instant in instants if instant_key(instant, layout) in known)
         if len(archived) == len(found):
             break
         found = archived
     return found
-
-
-def _key(instant: Instant | ArchivedInstant, config: TableConfig) -> tuple[str, str]:
-    return instant.requested_time, comparable_action(instant.action, config.timeline_layout)
 
 
 def _note(
@@ -165,7 +162,7 @@ def _note(
     limits: Limits,
 ) -> None:
     """Add an entry of a file to the instants found, unless a higher state of it is there."""
-    key = _key(entry, config)
+    key = instant_key(entry, config.timeline_layout)
     known = found.get(key)
     if known is not None and _STATES.index(known.state) >= _STATES.index(entry.state):
         return

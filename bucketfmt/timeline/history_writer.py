@@ -21,7 +21,6 @@ from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_bloc
 from bucketfmt.format.names.instants import (
     InstantFile,
     State,
-    comparable_action,
     find_instant_file,
     format_instant_time,
 )
@@ -52,12 +51,12 @@ from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.history import (
     list_archive_files,
-    load_archived_among,
     load_history_files,
     load_history_version,
 )
 from bucketfmt.timeline.markers import delete_markers
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, instant_key
+from bucketfmt.timeline.transitions import delete_instant_file
 
 __all__ = ["HistoryWriter"]
 
@@ -113,7 +112,7 @@ class HistoryWriter:
         self._check_held = check_held
 
     def put_archived(self, instants: Sequence[Instant]) -> None:
-        """Add completed instants to the history, except instants that the history holds.
+        """Add completed instants to the history, which does not hold them (`load_archived_among`).
 
         Raises:
             ConflictError: the table lock was lost.
@@ -123,19 +122,16 @@ class HistoryWriter:
         if not instants:
             return
         store, config, limits = self._store, self._config, self._limits
-        known = load_archived_among(store, config, instants, limits)
-        new = [instant for instant in instants if instant not in known]
-        if not new:
-            return
-        files = _state_files(store, config, new)
+        layout = config.timeline_layout
+        files = _state_files(store, config, instants)
         self._check_held()  # from here on, nobody else takes them off the timeline
-        if any(_key(instant) not in files for instant in new):
+        if any(instant_key(instant, layout) not in files for instant in instants):
             raise StorageError("an instant left the timeline while it was archived; retry")
-        if config.timeline_layout == 1:
+        if layout == 1:
             entries = [
                 _entry(store, config, state_file, limits)
-                for instant in new
-                for state_file in files[_key(instant)]
+                for instant in instants
+                for state_file in files[instant_key(instant, layout)]
             ]
             schema, content = encode_archived_block(entries)
             block = encode_log_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
@@ -150,9 +146,12 @@ class HistoryWriter:
                     path=name,
                 )
             return
-        rows = [_row(store, config, instant, files[_key(instant)], limits) for instant in new]
+        rows = [
+            _row(store, config, instant, files[instant_key(instant, layout)], limits)
+            for instant in instants
+        ]
         listed = load_history_files(store, config, limits)
-        name = f"{new[0].requested_time}_{new[-1].requested_time}_0.parquet"
+        name = f"{instants[0].requested_time}_{instants[-1].requested_time}_0.parquet"
         self._put_file(name, pa.Table.from_pylist(rows, _ROWS), listed)
 
     def delete_active(self, instants: Sequence[Instant]) -> None:
@@ -166,15 +165,16 @@ class HistoryWriter:
             StorageError: the store failed; do it again.
         """
         store, config = self._store, self._config
+        layout = config.timeline_layout
         files = _state_files(store, config, instants)
         self._check_held()
         for instant in instants:
             delete_markers(store, instant.requested_time)  # of a writer that died once it was done
         for state in (State.REQUESTED, State.INFLIGHT, State.COMPLETED):
             for instant in instants:
-                for state_file in files.get(_key(instant), ()):
+                for state_file in files.get(instant_key(instant, layout), ()):
                     if state_file.file.state is state:
-                        store.delete(join_path(config.timeline_path, state_file.file.name))
+                        delete_instant_file(store, config, state_file.file.name)
 
     def compact(self) -> None:
         """Merge small files of layout 2's history; remove files that no recent manifest names.
@@ -266,20 +266,17 @@ def _load_rows(store: Store, config: TableConfig, file: HistoryFile, limits: Lim
         ) from error
 
 
-def _key(instant: Instant | InstantFile) -> tuple[str, str]:
-    return instant.requested_time, comparable_action(instant.action, 2)
-
-
 def _state_files(
     store: Store, config: TableConfig, instants: Iterable[Instant]
 ) -> dict[tuple[str, str], list[_StateFile]]:
     """Return the files of these instants that are in the active timeline, by state."""
-    wanted = {_key(instant) for instant in instants}
+    layout = config.timeline_layout
+    wanted = {instant_key(instant, layout) for instant in instants}
     found: dict[tuple[str, str], list[_StateFile]] = {}
     for info in store.list(config.timeline_path):
-        file = None if info.is_dir else find_instant_file(info.name, config.timeline_layout)
-        if file is not None and _key(file) in wanted:
-            found.setdefault(_key(file), []).append(_StateFile(file, info.modified))
+        file = None if info.is_dir else find_instant_file(info.name, layout)
+        if file is not None and instant_key(file, layout) in wanted:
+            found.setdefault(instant_key(file, layout), []).append(_StateFile(file, info.modified))
     for files in found.values():
         files.sort(key=lambda state_file: list(State).index(state_file.file.state))
     return found

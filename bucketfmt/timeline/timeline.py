@@ -15,11 +15,13 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from bucketfmt.format.names.instants import (
+    InstantFile,
     State,
     comparable_action,
     find_instant_file,
     format_instant_time,
 )
+from bucketfmt.format.timeline.archived_timeline import ArchivedInstant
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
@@ -29,6 +31,7 @@ __all__ = [
     "NamedTimeline",
     "Timeline",
     "count_shared",
+    "instant_key",
     "plan_timeline",
 ]
 
@@ -217,7 +220,7 @@ class Timeline:
     def with_instant(self, instant: Instant) -> Timeline:
         """Return this timeline once an instant has come to this state. For the whole timeline."""
         instants = [*self.instants]
-        place, is_known = _find_place(instants, _key(instant, self.layout), self.layout)
+        place, is_known = _find_place(instants, instant_key(instant, self.layout), self.layout)
         instants[place : place + is_known] = [instant]
         return self._with(instants)
 
@@ -399,16 +402,17 @@ def _find_named(name: str, layout: int) -> _Named | None:
     time, action, state = found.requested_time, found.action, found.state
     legacy = state is State.COMPLETED and found.completion_time is None
     instant = Instant(time, action, state, found.completion_time, name, legacy)
-    return _Named(_key(instant, layout), _STATES.index(state), instant)
+    return _Named(instant_key(instant, layout), _STATES.index(state), instant)
 
 
 def _find_place(instants: Sequence[Instant], key: tuple[str, str], layout: int) -> tuple[int, bool]:
     """Return where the instant of a key is, or would be, and whether it is there."""
-    place = bisect_left(instants, key, key=lambda each: _key(each, layout))
-    return place, place < len(instants) and _key(instants[place], layout) == key
+    place = bisect_left(instants, key, key=lambda each: instant_key(each, layout))
+    return place, place < len(instants) and instant_key(instants[place], layout) == key
 
 
-def _key(instant: Instant, layout: int) -> tuple[str, str]:
+def instant_key(instant: Instant | InstantFile | ArchivedInstant, layout: int) -> tuple[str, str]:
+    """Return what an instant is known by, in every state: its requested time and its action."""
     return instant.requested_time, comparable_action(instant.action, layout)
 
 

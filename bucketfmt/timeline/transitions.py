@@ -27,7 +27,7 @@ from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["put_completed", "put_inflight", "put_requested"]
+__all__ = ["delete_instant_file", "put_completed", "put_inflight", "put_requested"]
 
 _TRIES_MAX = 3
 
@@ -141,6 +141,20 @@ def put_completed(
     return Instant(
         requested_time, comparable_action(action, 2), State.COMPLETED, completion_time, name
     )
+
+
+def delete_instant_file(store: Store, config: TableConfig, name: str) -> None:
+    """Take a state of an instant back: remove its file from the active timeline.
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        name: `Instant.file_name`, or the name of another state (`format_instant_file_name`).
+
+    Raises:
+        StorageError: the store failed. The file may be gone.
+    """
+    store.delete(join_path(config.timeline_path, name))
 
 
 def _put_pending(

@@ -41,6 +41,7 @@ from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
@@ -153,7 +154,7 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
         return False
     for instant in own:
         if instant.is_completed:
-            store.delete(join_path(config.timeline_path, instant.file_name))
+            delete_instant_file(store, config, instant.file_name)
     times = {instant.requested_time for instant in own}
     remove = partial(_remove_of, store, config, limits, times)
     folders = [e.path for e in store.list("") if e.is_dir and e.name != METADATA_FOLDER]
@@ -164,7 +165,7 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
             name = format_instant_file_name(
                 instant.requested_time, instant.action, state, None, config.timeline_layout
             )
-            store.delete(join_path(config.timeline_path, name))
+            delete_instant_file(store, config, name)
     return True
 
 

@@ -31,6 +31,7 @@ from bucketfmt.metadata_table.metadata_table import (
     find_unmerged_since,
 )
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.history import load_archived_among
 from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -266,7 +267,8 @@ def _archive(table: LockedTable, below: LockedTable) -> None:
         before = min(before, pending.requested_time)
     planned = plan_archive(ArchiveBasis(timeline, (), before=before), _KEPT)
     history = HistoryWriter(below.store, below.config, below.limits, below.check_held)
-    history.put_archived(planned)
+    known = load_archived_among(below.store, below.config, planned, below.limits)
+    history.put_archived([instant for instant in planned if instant not in known])
     history.delete_active(planned)
     history.compact()
     below.load_timeline()

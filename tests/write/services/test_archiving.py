@@ -28,6 +28,7 @@ from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.table_properties import load_config
@@ -60,6 +61,22 @@ def write(table: bf.Table, model: Model, ts: int, key: str | None = None) -> bf.
     if key is None:
         return table.upsert(given)
     return table.upsert(given, idempotency_key=key)
+
+
+def test_an_archival_reads_the_newest_file_of_the_history_once(tmp_path: Path) -> None:
+    """For what one that died left on the timeline; the file was read again for what is due."""
+    table, model = make(tmp_path / "t", 6)
+    assert table.archive(min_commits=4, max_commits=4)
+    for ts in range(8, 12):
+        write(table, model, ts)
+    store = RecordingStore(table.store)
+    watched = bf.Table(store, table.config, table.limits, None, NO_SERVICES)
+    assert len(watched.archive(min_commits=4, max_commits=4)) == 4
+    folder = f"{table.config.history_path}/"
+    assert [path for path in store.paths("read") if path.startswith(folder)] == [
+        f"{folder}.commits_.archive.1_1-0-1"
+    ]
+    assert_reads_as(table.uri, model)
 
 
 def names(instants: tuple[Instant, ...]) -> list[tuple[str, str]]:
