@@ -87,8 +87,8 @@ def find_lost_fields(config: TableConfig, partition_paths: Sequence[str]) -> Ite
             f"{inner[0]!r}{more}",
             paths=[PROPERTIES],
             fix="Stop the writers and put the line hoodie.table.partition.fields= with the "
-            f"partition columns back into {PROPERTIES}. No row is lost without it, but a writer "
-            "puts rows into the root of the table, beside the rows that they replace.",
+            f"partition columns back into {PROPERTIES}. No row is lost without it, but writers "
+            "that go by it put rows into the root of the table, beside the rows they replace.",
         )
     stated = config.properties.get("hoodie.record.merge.mode")
     if stated == MergeMode.EVENT_TIME_ORDERING.value and not config.ordering_fields:
