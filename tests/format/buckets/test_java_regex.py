@@ -87,6 +87,8 @@ def test_ways_are_counted_as_they_multiply() -> None:
     assert compile_java_pattern("a?" * 20).is_found_in("a" * 9)  # 2^20 * 10
     with pytest.raises(UnsupportedError, match="too many ways"):
         compile_java_pattern("a?" * 28).is_found_in("a" * 9)  # 2^28 * 10
+    with pytest.raises(UnsupportedError, match="too many ways"):
+        compile_java_pattern("a{0,1}" * 28).is_found_in("a" * 9)
 
 
 @pytest.mark.parametrize("terminator", ["\n", "\r", "\x85", "\u2028", "\u2029"])
