@@ -15,7 +15,6 @@ from functools import partial
 from typing import Protocol
 
 from bucketfmt.errors import ConflictError
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
@@ -28,7 +27,12 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.timeline.transitions import (
+    delete_instant_file,
+    put_completed,
+    put_inflight,
+    put_requested,
+)
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.commit.table_access import TableAccess
 
@@ -301,7 +305,7 @@ class LockedTable:
         is_behind = self.clock.is_behind(instant.requested_time)
         if self.lock.holds() if is_behind else self.lock.may_publish():
             return
-        self.store.delete(join_path(self.config.timeline_path, instant.file_name))
+        delete_instant_file(self.store, self.config, instant.file_name)
         raise ConflictError(
             f"the table lock was lost before {instant.action} {instant.requested_time} could be "
             "begun: this process stood still for longer than its lease. Nothing was written; "

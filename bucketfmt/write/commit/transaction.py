@@ -43,6 +43,7 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations
 from bucketfmt.write.commit.conflicts import (
     concurrent_operation,
@@ -258,7 +259,7 @@ class Transaction(PendingInstant):
                 )
                 if is_built_on or not lock.holds():
                     raise lost
-                store.delete(join_path(config.timeline_path, done.file_name))
+                delete_instant_file(store, config, done.file_name)
                 raise conflict
         except ConflictError:
             raise
@@ -283,7 +284,7 @@ class Transaction(PendingInstant):
         """
         done = self._find_own(now)
         if done is not None and self.table.late_commits.find(self.config, now, [done]):
-            self.table.store.delete(join_path(self.config.timeline_path, done.file_name))
+            delete_instant_file(self.table.store, self.config, done.file_name)
             raise ConflictError(
                 f"another writer rolled {self.instant} back while this process stood still. "
                 "Nothing is published; reload the table and retry"
@@ -480,7 +481,7 @@ class Transaction(PendingInstant):
             name = format_instant_file_name(
                 self.instant, self._instant.action, state, None, config.timeline_layout
             )
-            store.delete(join_path(config.timeline_path, name))
+            delete_instant_file(store, config, name)
         self.heartbeat.stop()
         # Tasks of other processes that still ran have announced files since; later ones find that
         # the instant has ended.

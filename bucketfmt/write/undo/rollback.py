@@ -39,6 +39,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_requested_content, load_timeline
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable
 from bucketfmt.write.undo.index_taken_back import take_back_index
 from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult
@@ -158,7 +159,7 @@ class Rollbacks:
             delete_ring_markers(self._store, path, target.commit_time)
         for file in own:
             if file.state is State.COMPLETED:
-                self._delete_instant_file(file)
+                delete_instant_file(self._store, self._config, file.name)
         if target.action in ("replacecommit", "clustering"):
             delete_rules(self._store, target.commit_time)
             delete_directories(self._store, target.commit_time)
@@ -173,7 +174,7 @@ class Rollbacks:
         for state in _STATES_TO_REMOVE:
             for file in own:
                 if file.state is state:
-                    self._delete_instant_file(file)
+                    delete_instant_file(self._store, self._config, file.name)
         delete_markers(self._store, target.commit_time)
         self.table.heartbeats.discard(target.commit_time)
         took_ms = int((self.table.machine.monotonic() - began) * 1000)
@@ -189,7 +190,7 @@ class Rollbacks:
             StorageError: the store failed.
         """
         self.table.check_held()
-        self._store.delete(join_path(self._config.timeline_path, late.file_name))
+        delete_instant_file(self._store, self._config, late.file_name)
         self.table.load_timeline()
 
     def withdraw_late(self, late: LatePlanError) -> None:
@@ -217,7 +218,7 @@ class Rollbacks:
                 store, load_requested_content(store, config, instant, limits), time
             ):
                 self.table.check_held()
-                store.delete(join_path(config.timeline_path, instant.file_name))
+                delete_instant_file(store, config, instant.file_name)
 
     def withdraw_namesake(self, requested: Instant) -> None:
         """Take a failed write off the timeline that never began, and has the time of another.
@@ -230,7 +231,7 @@ class Rollbacks:
             StorageError: the store failed.
         """
         self.table.check_held()
-        self._store.delete(join_path(self._config.timeline_path, requested.file_name))
+        delete_instant_file(self._store, self._config, requested.file_name)
 
     def withdraw(self, rollback: Instant) -> None:
         """Remove a rollback that was requested and has done nothing yet, or is done with."""
@@ -238,7 +239,7 @@ class Rollbacks:
             name = format_instant_file_name(
                 rollback.requested_time, "rollback", state, None, self._config.timeline_layout
             )
-            self._store.delete(join_path(self._config.timeline_path, name))
+            delete_instant_file(self._store, self._config, name)
         delete_markers(self._store, rollback.requested_time)
 
     def _instant_files(self, requested_time: str) -> list[InstantFile]:
@@ -255,10 +256,7 @@ class Rollbacks:
         for file in self._instant_files(target.commit_time):
             if _is_same(file.action, target.action) and file.state is State.COMPLETED:
                 self.table.check_held()
-                self._delete_instant_file(file)
-
-    def _delete_instant_file(self, file: InstantFile) -> None:
-        self._store.delete(join_path(self._config.timeline_path, file.name))
+                delete_instant_file(self._store, self._config, file.name)
 
     def _find_ringed(self, planned: PlannedRollback) -> list[str]:
         """Return the partitions to which the target may have given a ring."""

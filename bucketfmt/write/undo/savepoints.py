@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State, format_instant_file_name
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
@@ -21,6 +20,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.undo.lone_rows import check_savepoint_stands_alone
 from bucketfmt.write.undo.plan_savepoint import (
@@ -65,7 +65,7 @@ def put_savepoint(
     try:
         table.publish(pending, metadata)
     except ConflictError:  # what is pending would hold cleaning and archival back
-        table.store.delete(join_path(table.config.timeline_path, pending.file_name))
+        delete_instant_file(table.store, table.config, pending.file_name)
         raise
     return instant
 
@@ -136,10 +136,9 @@ def delete_savepoint(rollbacks: Rollbacks, requested_time: str) -> None:
     known = find_savepoint(timeline, requested_time)
     if known is None:
         raise ValueError(f"no savepoint {requested_time!r}")
-    folder = table.config.timeline_path
     if known.is_completed:
-        table.store.delete(join_path(folder, known.file_name))
+        delete_instant_file(table.store, table.config, known.file_name)
     inflight = format_instant_file_name(
         requested_time, "savepoint", State.INFLIGHT, None, timeline.layout
     )
-    table.store.delete(join_path(folder, inflight))
+    delete_instant_file(table.store, table.config, inflight)
