@@ -21,7 +21,6 @@ from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import REHASH
-from bucketfmt.format.names.instants import comparable_action
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -35,7 +34,7 @@ from bucketfmt.format.timeline.plans import (
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
 from bucketfmt.index.model import Index
-from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
+from bucketfmt.timeline.timeline import Instant, Timeline, count_shared, instant_key
 
 __all__ = [
     "ConcurrentOperation",
@@ -151,7 +150,9 @@ def find_candidates(
     # Hudi 0.15 reads no log block behind that of a rollback which is later than all commits.
     rollbacks_matter = config.table_version < 8 and config.table_type == "MERGE_ON_READ"
     shared = count_shared(before.instants, now.instants)
-    known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
+    known = {
+        instant_key(each, now.layout) for each in before.instants[shared:] if each.is_completed
+    }
     pending = [each for each in now.instants[:shared] if not each.is_completed]
     found = []
     for instant in (*pending, *now.instants[shared:]):
@@ -163,7 +164,7 @@ def find_candidates(
         elif instant.is_completed:
             is_compaction = instant.action == "commit" and config.table_type == "MERGE_ON_READ"
             is_candidate = (
-                _identity(instant) not in known
+                instant_key(instant, now.layout) not in known
                 and instant.action in ("commit", "deltacommit", "replacecommit", "restore")
                 and (compactions_matter or not is_compaction)
             )
@@ -308,10 +309,6 @@ def conflict_error(conflicts: tuple[Conflict, ...]) -> ConflictError:
     others = f" (and {more} more)" if more else ""
     error = ConflictError(f"{first}{others}. Nothing was published; reload the table and retry")
     return error.within(partition=first.partition_path, bucket=first.bucket_id)
-
-
-def _identity(instant: Instant) -> tuple[str, str]:
-    return instant.requested_time, comparable_action(instant.action, 2)
 
 
 def _unit(group: FileGroupId, index: Index) -> tuple[str, int | str]:
