@@ -23,6 +23,7 @@ from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.index.model import BucketIndex, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.repair.rings import RepairedRing, RingRepairer
 from bucketfmt.resize.advice import (
     HORIZON_DAYS,
     TARGET_BYTES,
@@ -330,6 +331,35 @@ class ResizableTable(MaintainedTable):
         index = as_bucket_index(self.index)
         make = DirectoryResizer if index is not None and index.has_directories else RingResizer
         return make(self._listed_snapshot, self._index_finder, self._transactions)
+
+    def repair_rings(
+        self, partitions: Sequence[str] | None = None, *, dry_run: bool = False
+    ) -> list[RepairedRing]:
+        """Make hashing metadata again that is lost or damaged, from the keys of the file groups.
+
+        The new ring leads to every file group that is there: no row is moved, and none is written.
+        Between two file groups the ring may have its boundary elsewhere than the one that was lost,
+        which matters to no stored key. Stop the writers of Hudi before.
+
+        Args:
+            partitions: Only these partition paths; by default all whose ring cannot be used.
+            dry_run: Return what would be done, and change nothing.
+
+        Returns:
+            The rings that were made again.
+
+        Raises:
+            ValueError: the table has no such partition.
+            UnsupportedError: the table has no rings. Where all are lost, `open` needs `index=`.
+            ConflictError: a write or a resize is under way.
+            CorruptError: keys of two file groups lie among one another, or a data file is damaged.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        check_bool("dry_run", dry_run)
+        if partitions is not None:
+            partitions = check_names("partitions", partitions)
+        repairer = RingRepairer(self._listed_snapshot, self._index_finder, self._transactions)
+        return repairer.preview(partitions) if dry_run else repairer.run(partitions)
 
     def migrate(
         self,

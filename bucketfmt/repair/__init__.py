@@ -1,0 +1,1 @@
+"""Repair: files that a table keeps beside its rows, made again from the rows."""

@@ -1,0 +1,275 @@
+"""Makes lost or damaged hashing metadata of partitions again, from the keys of their file groups.
+
+I/O, under the table lock. Source: ConsistentBucketIndexUtils.loadMetadata tells which file counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import (
+    HashingMetadata,
+    decode_hashing_metadata,
+    encode_hashing_metadata,
+)
+from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+from bucketfmt.format.keys.record_keys import dialect_for_table_version
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import (
+    HASHING_METADATA_FOLDERS,
+    format_hashing_metadata_name,
+    hashing_metadata_folder,
+    parse_hashing_marker_name,
+    parse_hashing_metadata_name,
+)
+from bucketfmt.format.names.names import find_consistent_prefix, format_consistent_file_id
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import BucketIndex, as_bucket_index
+from bucketfmt.location.hashing_files import (
+    choose_hashing_instant,
+    list_hashing_files,
+    put_ring_marker,
+    read_hashing_file,
+)
+from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, plan_ring
+from bucketfmt.resize.bucket_service import BucketService
+from bucketfmt.slices.merged_keys import merged_keys
+from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.streams import map_in_threads, task_count
+from bucketfmt.write.commit.locked_table import LockedTable
+
+__all__ = ["RepairedRing", "RingRepairer"]
+
+
+class RepairedRing(NamedTuple):
+    """A ring that was made again, or would be.
+
+    Attributes:
+        partition_path: Of the partition.
+        path: Of the file.
+        cause: What was wrong.
+        nodes: The number of nodes: one for each live file group.
+    """
+
+    partition_path: str
+    path: str
+    cause: str
+    nodes: int
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """A ring that cannot be used: the instant whose file is to hold it, why, and what precedes it.
+
+    Attributes:
+        instant: Of the file.
+        cause: What is wrong.
+        seq_no: Of the ring.
+    """
+
+    instant: str
+    cause: str
+    seq_no: int
+
+
+class RingRepairer(BucketService):
+    """Repairs the rings of one table."""
+
+    def preview(self, partitions: Sequence[str] | None = None) -> list[RepairedRing]:
+        """Return what `run` would do now. Reads only; errors as of `run`."""
+        found = self._plan(self._snapshot(), partitions)
+        return [repaired for _, repaired in found]
+
+    def run(self, partitions: Sequence[str] | None = None) -> list[RepairedRing]:
+        """Write the rings that are lost or damaged.
+
+        Raises:
+            ConflictError: a write or a resize is under way, or the lock was lost.
+            CorruptError: keys of two file groups lie among one another, or a data file is damaged.
+            UnsupportedError: the table has no rings.
+            ValueError: the table has no such partition.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        with self._owner.recovered() as table:
+            _check_quiet(table)
+            found = self._plan(self._snapshot(), partitions)
+            for metadata, repaired in found:
+                table.check_held()
+                table.store.replace(repaired.path, encode_hashing_metadata(metadata))
+                if metadata.instant != INIT_INSTANT:
+                    put_ring_marker(table.store, metadata.partition_path, metadata.instant)
+        return [repaired for _, repaired in found]
+
+    def _plan(
+        self, snapshot: Snapshot, partitions: Sequence[str] | None
+    ) -> list[tuple[HashingMetadata, RepairedRing]]:
+        index = as_bucket_index(self._finder.resolve(snapshot).index)
+        if index is None or not index.has_rings:
+            raise UnsupportedError(
+                "to repair rings of a table that has none. Where all of them are lost, give the "
+                "index as the table was made with: index=ConsistentHashingIndex(NUMBER)"
+            )
+        unknown = sorted({*(partitions or ())} - {*snapshot.partitions})
+        if unknown:
+            raise ValueError(f"the table has no partition {unknown[0]!r}")
+        found = []
+        for path in snapshot.partitions if partitions is None else partitions:
+            live = snapshot.slices(path)
+            fault = _find_fault(snapshot, path, live) if live else None
+            if fault is not None:
+                found.append(self._plan_one(snapshot, index, path, live, fault))
+        return found
+
+    def _plan_one(
+        self,
+        snapshot: Snapshot,
+        index: BucketIndex,
+        path: str,
+        live: Sequence[FileSlice],
+        fault: _Fault,
+    ) -> tuple[HashingMetadata, RepairedRing]:
+        state = snapshot.state
+        layout = index.unproved_layout(
+            path,
+            state.config.record_key_fields,
+            dialect_for_table_version(state.config.table_version),
+            state.limits,
+        )
+        try:
+            nodes = plan_ring(_load_ranges(snapshot, layout, live))
+        except CorruptError as error:
+            raise error.within(partition=path) from None
+        instant, seq_no, num_buckets = fault.instant, fault.seq_no, len(nodes)
+        if instant == INIT_INSTANT and nodes[-1].value != HASH_VALUE_MASK:
+            # The first ring of a partition ends where the hash values do.
+            instant, seq_no = _newest_write(snapshot), 1
+        if instant != INIT_INSTANT:
+            num_buckets = index.num_buckets_of(path, state.limits)
+        metadata = HashingMetadata(0, path, instant, num_buckets, seq_no, nodes)
+        folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
+        file = join_path(folder, format_hashing_metadata_name(instant))
+        return metadata, RepairedRing(path, file, fault.cause, len(nodes))
+
+
+def _newest_write(snapshot: Snapshot) -> str:
+    newest = snapshot.state.timeline.writes.completed.last
+    if newest is None:
+        raise CorruptError("no write is on the timeline whose instant the ring could have")
+    return newest.requested_time
+
+
+def _check_quiet(table: LockedTable) -> None:
+    """Refuse while others write: their keys are in files that no listing has yet."""
+    pending = table.timeline.writes.pending.first
+    if pending is not None:
+        raise ConflictError(
+            f"{pending.action} {pending.requested_time} is under way; repair the rings once it is "
+            "completed or taken back"
+        )
+
+
+def _find_fault(snapshot: Snapshot, path: str, live: Sequence[FileSlice]) -> _Fault | None:
+    """Return what is wrong with the ring in force of a partition; None if it can be used."""
+    state = snapshot.state
+    listed = list_hashing_files(state.store, path)
+    files = {}
+    for file in listed.metadata:
+        with suppress(CorruptError):
+            files[parse_hashing_metadata_name(file.name)] = file
+    marked = set()
+    for name in listed.all_markers(state.lister.other_files(path)):
+        with suppress(CorruptError):
+            marked.add(parse_hashing_marker_name(name))
+    rings: dict[str, HashingMetadata] = {}
+    faults = dict.fromkeys(marked.difference(files), "it is marked as committed, and missing")
+    for instant, file in files.items():
+        ring = _load_ring(state, file)
+        if isinstance(ring, HashingMetadata):
+            rings[instant] = ring
+        else:
+            faults[instant] = ring.message
+    pending = {instant.requested_time for instant in state.timeline.pending.instants}
+    bases = {own.file_id for own in live if own.base_file is not None}
+    known = {*rings, *faults} - pending
+    chosen = choose_hashing_instant(
+        state, known, marked, lambda i: i in faults or not _file_ids(rings[i]).isdisjoint(bases)
+    )
+    if chosen is None:
+        return _Fault(INIT_INSTANT, "there is none", 0)
+    if chosen in faults:
+        return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen))
+    own = _file_ids(rings[chosen])
+    is_left_behind = any(snapshot.is_replaced(path, file_id) for file_id in own)
+    if is_left_behind and not own.issuperset(each.file_id for each in live):
+        return _Fault(chosen, "its file groups were replaced", rings[chosen].seq_no)
+    return None
+
+
+def _load_ring(state: TableState, file: FileInfo) -> HashingMetadata | CorruptError:
+    try:
+        return decode_hashing_metadata(read_hashing_file(state, file), state.limits)
+    except CorruptError as error:
+        return error
+
+
+def _next_seq_no(rings: Mapping[str, HashingMetadata], instant: str) -> int:
+    before = [ring.seq_no for time, ring in rings.items() if time < instant]
+    return 0 if instant == INIT_INSTANT else max(before, default=0) + 1
+
+
+def _file_ids(metadata: HashingMetadata) -> set[str]:
+    return {format_consistent_file_id(node.file_id_prefix or "") for node in metadata.nodes}
+
+
+def _load_ranges(
+    snapshot: Snapshot, layout: BucketLayout, live: Sequence[FileSlice]
+) -> list[HashRange]:
+    """Return the ranges of the hash values of file groups, after reading their keys."""
+    sizes = [file_slice.size for file_slice in live]
+    load = partial(_load_range, snapshot, layout)
+    ranges = map_in_threads(load, live, task_count(snapshot.state.store, sizes))
+    others = find_range_of_others(ranges)
+    if others is None:
+        return ranges
+    place = next(at for at, own in enumerate(ranges) if own.prefix == others[0])
+    ranges[place] = _load_range(snapshot, layout, live[place], others[1:])
+    return ranges
+
+
+def _load_range(
+    snapshot: Snapshot,
+    layout: BucketLayout,
+    file_slice: FileSlice,
+    others: tuple[int, int] | None = None,
+) -> HashRange:
+    """Return the range of a file group: where it has no keys within that of others, around it."""
+    prefix = find_consistent_prefix(file_slice.file_id)
+    if prefix is None:
+        raise CorruptError(
+            f"file group {file_slice.file_id} is of another kind of index; take the write back "
+            "that made it",
+            partition=file_slice.partition_path,
+        )
+    hashes = np.concatenate(
+        [
+            np.empty(0, np.uint32),
+            *(layout.hash_keys(keys) for keys in merged_keys(snapshot, file_slice)),
+        ]
+    )
+    if not len(hashes):
+        return HashRange(prefix)
+    low, high = hashes.min(), hashes.max()
+    if others is not None and not ((hashes >= others[0]) & (hashes <= others[1])).any():
+        low, high = hashes[hashes > others[1]].min(), hashes[hashes < others[0]].max()
+    return HashRange(prefix, int(low), int(high))

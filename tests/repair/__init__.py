@@ -1,0 +1,1 @@
+"""Files beside the rows, made again from the rows."""
