@@ -90,6 +90,10 @@ COMMANDS = {
         f"{_ROOM}.resizing",
         "Split large buckets of consistent or extendible hashing, and merge small neighbours.",
     ),
+    "repair": (
+        f"{_ROOM}.resizing",
+        "Make lost or damaged hashing metadata again, from the keys of the file groups.",
+    ),
     "migrate": (
         f"{_ROOM}.resizing",
         "Give a table with another index, or without one, a bucket index.",

@@ -117,8 +117,8 @@ class RingRepairer(BucketService):
         index = as_bucket_index(self._finder.resolve(snapshot).index)
         if index is None or not index.has_rings:
             raise UnsupportedError(
-                "to repair rings of a table that has none. Where all of them are lost, give the "
-                "index as the table was made with: index=ConsistentHashingIndex(NUMBER)"
+                "to repair rings of a table that has none; where all of them are lost, open the "
+                "table with the index that it was made with"
             )
         unknown = sorted({*(partitions or ())} - {*snapshot.partitions})
         if unknown:

@@ -24,6 +24,7 @@ LAYERS = [
     {"table"},
     {"write"},
     {"resize"},
+    {"repair"},
     {"check", "dump"},
     {"report"},
     {"api"},

@@ -117,6 +117,27 @@ class TestCreate:
         assert bf.open(made).inspect.buckets().column("bucket_id").to_pylist() == [0, 1]
         assert bf.open(made).scan().count() == TRIPS.num_rows
 
+    def test_a_ring_is_made_again(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+        arguments = ("--key", "id", "--index", "consistent:2", "--merge-on-read")
+        cli("create", made, "--like", trips, *arguments)
+        assert cli("upsert", made, trips).code == 0
+        (ring,) = (made / ".hoodie/.bucket_index").rglob("*.hashing_meta")
+        ring.write_bytes(b"{}")
+        assert "repair" in cli("check", made).out
+        assert cli("lookup", made, "1").code == 2
+        planned = cli("repair", made, "--dry-run")
+        assert (planned.code, ring.read_bytes()) == (0, b"{}")
+        assert "rings to make again" in planned.out
+        done = cli("repair", made, "--output", "json")
+        (told,) = json.loads(done.out)["rings"]
+        assert (told["partition_path"], told["path"]) == ("", str(ring.relative_to(made)))
+        assert told["cause"].startswith("hashing metadata: ")
+        assert cli("check", made, "--depth", "full").code == 0
+        assert cli("upsert", made, trips).code == 0
+        assert bf.open(made).scan().count() == TRIPS.num_rows
+        assert "rings made again" in cli("repair", made).out
+
     def test_buckets_of_several_file_groups(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         made = tmp_path / "made"
         arguments = ("create", made, "--like", trips, "--key", "id", "--index")

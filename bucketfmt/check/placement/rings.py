@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_hashing_metadata
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
-from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.instants import INIT_INSTANT, State
 from bucketfmt.format.names.layout import parse_hashing_marker_name, parse_hashing_metadata_name
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.location.hashing_files import (
@@ -26,9 +27,16 @@ from bucketfmt.location.hashing_files import (
 )
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 
-__all__ = ["Ring", "find_lost_ring", "find_off_ring_groups", "find_ring_faults", "load_ring"]
+__all__ = [
+    "Ring",
+    "find_lost_ring",
+    "find_off_ring_groups",
+    "find_ring_faults",
+    "load_lost_rings",
+    "load_ring",
+]
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,26 @@ def find_lost_ring(ring: Ring, live: Sequence[FileSlice]) -> Iterator[Finding]:
     if live and not ring.files:
         text = f"no metadata, but {len(live)} live file groups"
         yield _fault("C001", ring.partition_path, text, file_ids=[s.file_id for s in live])
+
+
+def load_lost_rings(state: ExaminedState, partitions: Collection[str]) -> Iterator[Finding]:
+    """Yield C001 for partitions that resizes of the active timeline gave rings.
+
+    Asked of a table without rings: where all are lost, nothing else says that it had some.
+    """
+    store, config, limits = state.store, state.config, state.limits
+    resizes: dict[str, str] = {}
+    for instant in state.timeline.completed.of("replacecommit").instants:
+        for action in ("clustering", "replacecommit"):
+            requested = replace(instant, action=action, state=State.REQUESTED)
+            with suppress(BucketfmtError):  # it did not cluster, or another finding tells
+                plan = load_clustering_plan(store, config, requested, limits)
+                if plan is not None:
+                    time = instant.requested_time
+                    resizes.update(dict.fromkeys(find_ring_changes(plan, time, limits), time))
+    for path in sorted(resizes.keys() & {*partitions}):
+        text = f"no metadata, but the resize {resizes[path]} gave the partition a ring"
+        yield _fault("C001", path, text, instants=[resizes[path]])
 
 
 def find_ring_faults(

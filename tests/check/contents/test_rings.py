@@ -103,6 +103,18 @@ def test_c001_no_metadata(twice_resized: RingPatient) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_c001_all_rings_are_lost(golden_copy: Copy, version: str) -> None:
+    """Nothing in a table of Hudi states its index then: the resizes on the timeline tell."""
+    root = golden_copy(version, "ch_split")
+    shutil.rmtree(root / ".hoodie/.bucket_index")
+    found = unclean(check_soon(root))
+    assert {finding.id for finding in found} == {"C001"}
+    assert "us" in {finding.partition for finding in found}
+    assert "gave the partition a ring" in found[0].evidence
+    assert "repair_rings()" in found[0].fix
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_c001_first_ring_is_made_again_by_a_write(golden_copy: Copy, version: str) -> None:
     """As the fix says, of a partition that was never resized."""
     root = golden_copy(version, "ch_init")
