@@ -171,7 +171,7 @@ def _newest_write(snapshot: Snapshot) -> str:
 
 def _check_quiet(table: LockedTable) -> None:
     """Refuse while others write: their keys are in files that no listing has yet."""
-    pending = table.timeline.writes.pending.first
+    pending = table.timeline.commits.pending.first
     if pending is not None:
         raise ConflictError(
             f"{pending.action} {pending.requested_time} is under way; repair the rings once it is "

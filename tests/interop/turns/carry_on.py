@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from bucketfmt.choices import CleanPolicy
 from bucketfmt.errors import NotFoundError
+from bucketfmt.format.names.layout import HASHING_METADATA_FOLDERS
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import escape_partition_value
 from tests.interop.engines.hudi_session import HudiRefusesError, HudiSession
@@ -148,7 +150,9 @@ class Turns:
             operations.append("restore")
         if self.table.config.table_type == "MERGE_ON_READ":
             operations += ["schedule", "compact"]
-        if not isinstance(self.table.index, bf.ConsistentHashingIndex):
+        if isinstance(self.table.index, bf.ConsistentHashingIndex):
+            operations.append("repair")
+        else:
             operations += self._replacements(side)
         self.do(side, self.random.choice(operations))
 
@@ -306,6 +310,19 @@ class Turns:
         side.archive()
         may_keep_all = side is self.hudi and bf.open(self.table.uri).config.metadata_partitions
         assert may_keep_all or len(self.table.timeline.instants) < before, "nothing was archived"
+
+    def _repair(self, _side: Side) -> None:
+        """Lose the rings of some partitions, and make them again."""
+        root = Path(self.table.uri) / HASHING_METADATA_FOLDERS[0]
+        rings = {path.parent for path in root.rglob("*.hashing_meta")}
+        lost = self.random.sample(sorted(rings), self.random.randint(0, len(rings)))
+        for folder in lost:
+            shutil.rmtree(folder)
+        for marker in Path(self.table.uri).glob("region=*/*.commit"):  # of Hudi 0.15
+            marker.unlink()
+        with_index = bf.open(self.table.uri, index=self.table.index)
+        repaired = {ring.partition_path for ring in with_index.repair_rings()}
+        assert repaired == {str(folder.relative_to(root)) for folder in lost}
 
     def _rollback(self, side: Side) -> None:
         """Take back what either has just written.
@@ -529,6 +546,8 @@ def play_in_order(session: HudiSession, folder: Path, kind: str, seed: int) -> T
     turns.do(hudi, *services)
     turns.do(us, "upsert", "upsert", "delete")
     turns.do(us, *services)
+    if isinstance(turns.table.index, bf.ConsistentHashingIndex):
+        turns.do(us, "repair")
     turns.do(hudi, "upsert")
     turns.compare_moments()
     return turns.tally()
