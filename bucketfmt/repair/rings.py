@@ -106,9 +106,9 @@ class RingRepairer(BucketService):
             found = self._plan(self._snapshot(), partitions)
             for metadata, repaired in found:
                 table.check_held()
-                table.store.replace(repaired.path, encode_hashing_metadata(metadata))
-                if metadata.instant != INIT_INSTANT:
+                if metadata.instant != INIT_INSTANT:  # first: if the ring is not put, it tells
                     put_ring_marker(table.store, metadata.partition_path, metadata.instant)
+                table.store.replace(repaired.path, encode_hashing_metadata(metadata))
         return [repaired for _, repaired in found]
 
     def _plan(

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
+from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.location.hashing_files import load_hashing_metadata
+from bucketfmt.storage.store import WRITE_VERBS
+from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
+from bucketfmt.testing.memory_store import MemoryStore
 from tests.same_rows import assert_same
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 Copy = Callable[[str, str], Path]
 RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"
 NO_SERVICES = bf.WriterConfig(services=None)
+ALONE = bf.WriterConfig(services=None, lock="process")
 
 
 @made_once
@@ -91,6 +98,32 @@ def test_a_ring_is_made_again(tmp_path: Path, version: int, damage: Callable[[Pa
     assert_reads_as(table.uri, model)
     report = table.check(depth="full")
     assert report.status == "clean", report.findings
+
+
+@pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER])
+@pytest.mark.parametrize("damage", [lose_all, leave_the_first, cut_the_newest])
+def test_a_repair_that_died_is_done_again(
+    tmp_path: Path, damage: Callable[[Path], None], fault: Fault
+) -> None:
+    table, model = resized(tmp_path / "t")
+    path = Path(table.uri)
+    index = bf.ConsistentHashingIndex(4)
+    for ring in (path / RINGS).iterdir():
+        damage(ring)
+    whole = MemoryStore.of_folder(path)
+    for at in count(1):
+        files = whole.copy()
+        faulty = FaultyStore(files, FaultPlan(at, fault, WRITE_VERBS))
+        with suppress(Killed):
+            bf.Table(faulty, table.config, DEFAULT_LIMITS, index, ALONE).repair_rings()
+        later = bf.Table(files, table.config, DEFAULT_LIMITS, index, ALONE)
+        later.repair_rings()
+        report = later.check(depth="full")
+        assert report.status == "clean", (at, report.findings)
+        assert later.scan().count() == len(model.rows)
+        if faulty.struck is None:
+            break
+    assert at > 3  # a file or two for each ring
 
 
 @pytest.mark.rotated(1)
