@@ -35,7 +35,9 @@ class TestDescribe:
         facts = run.json
         assert (facts["table"], facts["version"]) == ("ch_split", 9)
         assert facts["index"] == "consistent:4"
-        assert facts["index known from"].startswith("index files: ")
+        assert facts["index_source"] == "index files"
+        assert (facts["record_key"], facts["partitioned_by"]) == (["id"], ["region"])
+        assert (facts["metadata_table"], facts["files_left_out_by"]) == ([], None)
         assert facts["columns"] == {
             field.name: str(field.type) for field in bf.open(golden("1.2.0", "ch_split")).schema
         }
@@ -45,10 +47,8 @@ class TestDescribe:
             "describe", golden("0.15.0", "mor"), "--index", "simple:4:id", "--output", "json"
         ).json
         assert facts["index"] == "simple:4:id"
-        assert (
-            facts["index known from"]
-            == "argument: given by the caller, and proved where it is used"
-        )
+        assert facts["index_source"] == "argument"
+        assert facts["index_evidence"] == "given by the caller, and proved where it is used"
 
 
 class TestHistory:

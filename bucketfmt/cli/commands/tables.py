@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ from bucketfmt.cli.render import (
 from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.skew import Skew, measure_skew
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.texts import size_text
 
@@ -53,15 +53,15 @@ def describe(
 ) -> None:
     """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
-    facts = describe_table(opened)
-    if opened.index is not None:
-        facts["index"] = opened.index.text
-    facts["index known from"] = in_shell_words(facts["index known from"])
+    facts = load_facts(opened)
+    index_text = None if opened.index is None else opened.index.text
+    evidence = in_shell_words(facts.index_evidence)
+    facts = replace(facts, index=index_text, index_evidence=evidence)
     columns = {field.name: str(field.type) for field in opened.schema}
     if output is Output.JSON:
-        print_json({**facts, "columns": columns})
+        print_json({**asdict(facts), "columns": columns})
         return
-    print_facts({**facts, "size": size_text(facts["size"])})
+    print_facts({**facts.in_words(), "size": size_text(facts.size)})
     console().print()
     print_table(pa.table({"column": list(columns), "type": list(columns.values())}))
 
