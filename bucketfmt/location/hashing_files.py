@@ -74,6 +74,22 @@ class HashingFiles:
         """
         return [*self.markers, *filter(is_hashing_marker_name, data_folder)]
 
+    def by_instant(self) -> dict[str, FileInfo]:
+        """Return the metadata files by instant, without those whose names are damaged."""
+        found = {}
+        for file in self.metadata:
+            with suppress(CorruptError):
+                found[parse_hashing_metadata_name(file.name)] = file
+        return found
+
+    def marked(self, data_folder: Iterable[str]) -> set[str]:
+        """Return the instants of `all_markers`, without those whose names are damaged."""
+        found = set()
+        for name in self.all_markers(data_folder):
+            with suppress(CorruptError):
+                found.add(parse_hashing_marker_name(name))
+        return found
+
 
 def has_hashing_metadata(state: TableState) -> bool:
     """Return whether any partition has a ring."""

@@ -6,7 +6,6 @@ I/O, under the table lock. Source: ConsistentBucketIndexUtils.loadMetadata tells
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -26,8 +25,6 @@ from bucketfmt.format.names.layout import (
     HASHING_METADATA_FOLDERS,
     format_hashing_metadata_name,
     hashing_metadata_folder,
-    parse_hashing_marker_name,
-    parse_hashing_metadata_name,
 )
 from bucketfmt.format.names.names import find_consistent_prefix, format_consistent_file_id
 from bucketfmt.format.names.paths import join_path
@@ -183,14 +180,7 @@ def _find_fault(snapshot: Snapshot, path: str, live: Sequence[FileSlice]) -> _Fa
     """Return what is wrong with the ring in force of a partition; None if it can be used."""
     state = snapshot.state
     listed = list_hashing_files(state.store, path)
-    files = {}
-    for file in listed.metadata:
-        with suppress(CorruptError):
-            files[parse_hashing_metadata_name(file.name)] = file
-    marked = set()
-    for name in listed.all_markers(state.lister.other_files(path)):
-        with suppress(CorruptError):
-            marked.add(parse_hashing_marker_name(name))
+    files, marked = listed.by_instant(), listed.marked(state.lister.other_files(path))
     rings: dict[str, HashingMetadata] = {}
     faults = dict.fromkeys(marked.difference(files), "it is marked as committed, and missing")
     for instant, file in files.items():

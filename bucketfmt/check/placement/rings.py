@@ -18,7 +18,6 @@ from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_ha
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import INIT_INSTANT, State
-from bucketfmt.format.names.layout import parse_hashing_marker_name, parse_hashing_metadata_name
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.location.hashing_files import (
     choose_hashing_instant,
@@ -84,15 +83,7 @@ def load_ring(
         names_only: Open no file.
     """
     listed = list_hashing_files(state.store, partition_path)
-    files: dict[str, FileInfo] = {}
-    for file in listed.metadata:
-        with suppress(CorruptError):
-            files[parse_hashing_metadata_name(file.name)] = file
-    markers: set[str] = set()
-    for name in listed.all_markers(state.lister.other_files(partition_path)):
-        with suppress(CorruptError):
-            markers.add(parse_hashing_marker_name(name))
-
+    files, markers = listed.by_instant(), listed.marked(state.lister.other_files(partition_path))
     for instant in _find_late(state, {*files, *markers}):
         files.pop(instant, None)
         markers.discard(instant)

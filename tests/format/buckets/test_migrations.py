@@ -28,7 +28,9 @@ def test_no_migration_is_told() -> None:
     assert Migrated.find({name: ""}) is None
 
 
-@pytest.mark.parametrize("instant", ["x", INSTANT[:13], INSTANT + "0000", "²" * 14, "-" + INSTANT[1:]])
+@pytest.mark.parametrize(
+    "instant", ["x", INSTANT[:13], INSTANT + "0000", "²" * 14, "-" + INSTANT[1:]]
+)
 def test_an_entry_that_is_no_instant(instant: str) -> None:
     (name, *_) = Migrated(INSTANT, {}).entries()
     with pytest.raises(CorruptError, match="is not an instant"):
