@@ -181,8 +181,15 @@ def load_lost_rings(state: ExaminedState, partitions: Collection[str]) -> Iterat
                     time = instant.requested_time
                     resizes.update(dict.fromkeys(find_ring_changes(plan, time, limits), time))
     for path in sorted(resizes.keys() & {*partitions}):
-        text = f"no metadata, but the resize {resizes[path]} gave the partition a ring"
-        yield _fault("C001", path, text, instants=[resizes[path]])
+        yield Finding.of(
+            "C001",
+            f"no metadata, but the resize {resizes[path]} gave the partition a ring",
+            partition=path,
+            instants=[resizes[path]],
+            fix="Stop the writers and restore the folder of hashing metadata; or open the table with "
+            "the index that it was made with, and make the rings again by `repair_rings()`, from "
+            "the keys of the file groups.",
+        )
 
 
 def find_ring_faults(
