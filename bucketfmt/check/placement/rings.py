@@ -186,9 +186,9 @@ def load_lost_rings(state: ExaminedState, partitions: Collection[str]) -> Iterat
             f"no metadata, but the resize {resizes[path]} gave the partition a ring",
             partition=path,
             instants=[resizes[path]],
-            fix="Stop the writers and restore the folder of hashing metadata; or open the table with "
-            "the index that it was made with, and make the rings again by `repair_rings()`, from "
-            "the keys of the file groups.",
+            fix="Stop the writers and restore the folder of hashing metadata; or open the table "
+            "with the index that it was made with, and make the rings again by `repair_rings()`, "
+            "from the keys of the file groups.",
         )
 
 
