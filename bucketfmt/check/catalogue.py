@@ -218,7 +218,7 @@ _KINDS = (
         "writes duplicates.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
         "initial ring is left while its file groups were replaced.",
-        "Stop the writers and restore the file; or make it again by `repair_rings()`, from the "
+        "Stop the writers and restore the file; or make a ring again by `repair_rings()`, from the "
         "keys of the file groups. Where no ring is left, the next write to the partition makes the "
         "first one again, which is right if the partition was never resized; if it was, bucketfmt "
         "refuses the write.",
@@ -247,7 +247,7 @@ _KINDS = (
         "no node owns, or the wrong instant, partition or sequence number.",
         "What contradicts what: the order of the nodes, their tags and file groups, the "
         "instant, the partition, the sequence number.",
-        "Restore the file; else move it away, and make it again by `repair_rings()`.",
+        "Restore the file; else move it away, and make a ring again by `repair_rings()`.",
         True,
         "apache/hudi#6698",
     ),
