@@ -9,7 +9,7 @@ threads at once; numpy and Arrow release the interpreter lock for most of the wo
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from bucketfmt.rows.avro.avro_frames import find_frames
 from bucketfmt.rows.avro.avro_nested_readers import Meter, make_reader
 from bucketfmt.rows.avro.avro_readers import Reader
 from bucketfmt.rows.avro.avro_schema import arrow_schema
-from bucketfmt.rows.avro.avro_span import Span
+from bucketfmt.rows.avro.avro_span import Cursor, Span
 from bucketfmt.rows.avro.avro_types import AvroField, AvroRecord
 
 __all__ = ["WantedKeys", "decode_avro_blocks"]
@@ -34,7 +34,8 @@ __all__ = ["WantedKeys", "decode_avro_blocks"]
 _STEP_BYTES = 4 << 20  # rows of one lock step: these bytes and the cursors stay in cache
 _STEP_ROWS = 32_768
 _LENGTH_BYTES = 4
-_ROWS_PER_RUN_MIN = 4  # wanted rows are copied run by run; shorter runs take longer than decoding
+_ROWS_PER_KEY_MIN = 8  # to compare rows with more keys takes as long as decoding them
+_WRONG_END = "the row does not end where its length says"
 
 
 class WantedKeys(NamedTuple):
@@ -106,59 +107,26 @@ def decode_avro_blocks(
     names = set(target.names)
     wanted = {field.name: field for field in fields if field.name in names}
     span, rows = Span(min(_STEP_BYTES, sum(map(len, contents)))), 0
-    for every in _steps(contents, limits):
-        span = _refilled(span, every)
-        step = every if keys is None else _pieces_of_keys(every, span, fields, keys)
-        if not step:
-            continue
-        if step is not every:
-            span = _refilled(span, step)
-        count = sum(len(piece.frames) - 1 for piece in step)
-        meter.spend(count, sum(field.reader.bytes_per_row for field in wanted.values()))
-        _decode_step(step, span, fields, wanted)
-        rows += count
+    for step in _steps(contents, limits):
+        span = span.refilled([piece.data[piece.frames[0] : piece.frames[-1]] for piece in step])
+        rows += _decode_step(step, span, fields, wanted, meter, keys)
     if not target.names:
         return pa.table({"rows": pa.nulls(rows)}).select([])  # keeps the number of rows
     found = [pa.chunked_array(wanted[field.name].chunks, field.type) for field in target]
     return pa.Table.from_arrays(found, schema=target)
 
 
-def _refilled(span: Span, step: Sequence[_Piece]) -> Span:
-    return span.refilled([piece.data[piece.frames[0] : piece.frames[-1]] for piece in step])
-
-
-def _pieces_of_keys(
-    step: list[_Piece], span: Span, fields: Sequence[_Column], keys: WantedKeys
-) -> list[_Piece]:
-    """Return pieces that have the rows of the keys; those of the step if they lie too dispersed."""
-    key = next(place for place, field in enumerate(fields) if field.name == keys.column)
-    _decode_step(step, span, fields[: key + 1], {keys.column}, is_whole=False)
-    is_wanted = pc.is_in(fields[key].chunks.pop(), keys.values).to_numpy(zero_copy_only=False)
-    runs, first = [], 0
-    for piece in step:
-        count = len(piece.frames) - 1
-        edges = np.flatnonzero(
-            np.diff(is_wanted[first : first + count], prepend=False, append=False)
-        )
-        runs += [
-            piece._replace(frames=piece.frames[begin : end + 1])
-            for begin, end in edges.reshape(-1, 2).tolist()
-        ]
-        first += count
-    return runs if len(runs) * _ROWS_PER_RUN_MIN <= first else step
-
-
 def _decode_step(
     step: list[_Piece],
     span: Span,
     fields: Sequence[_Column],
-    wanted: Container[str],
-    *,
-    is_whole: bool = True,
-) -> None:
-    """Append the rows of one step to the chunks of the wanted columns.
+    wanted: Mapping[str, _Column],
+    meter: Meter,
+    keys: WantedKeys | None,
+) -> int:
+    """Append rows of one step to the chunks of the wanted columns; return how many.
 
-    `is_whole` says whether `fields` are all that a row has, or the first of them.
+    Rows of other keys are left out, where the keys are few.
     """
     sizes = [int(piece.frames[-1] - piece.frames[0]) for piece in step]
     places = list(accumulate(sizes[:-1], initial=span.start))
@@ -167,8 +135,45 @@ def _decode_step(
     ]
     begin = np.concatenate([piece[:-1] for piece in frames]) + _LENGTH_BYTES
     end = np.concatenate([piece[1:] for piece in frames])
-    cursor = begin
-    name = ""
+    try:
+        if keys is not None and len(keys.values) * _ROWS_PER_KEY_MIN <= len(begin):
+            is_wanted = _are_of_keys(span, fields, keys, begin, end)
+            begin, end = begin[is_wanted], end[is_wanted]
+        if len(begin):
+            meter.spend(len(begin), sum(field.reader.bytes_per_row for field in wanted.values()))
+            cursor = _read_columns(span, fields, wanted, begin)
+            if (cursor != end).any():
+                span.fail(cursor != end, begin, _WRONG_END)
+    except CorruptError as error:
+        position = span.start if error.offset is None else min(error.offset, span.stop)
+        index = max(bisect_right(places, position) - 1, 0)
+        raise type(error)(
+            f"data block {step[index].block}, {error.message}",
+            offset=position - places[index] + int(step[index].frames[0]),
+        ) from error
+    return len(begin)
+
+
+def _are_of_keys(
+    span: Span, fields: Sequence[_Column], keys: WantedKeys, begin: Cursor, end: Cursor
+) -> npt.NDArray[np.bool_]:
+    """Return whether rows have one of the keys, after reading them as far as that."""
+    place = next(place for place, field in enumerate(fields) if field.name == keys.column)
+    leading = fields[: place + 1]
+    cursor = _read_columns(span, leading, {keys.column}, begin)
+    if (cursor > end).any():
+        span.fail(cursor > end, begin, _WRONG_END)
+    found: npt.NDArray[np.bool_] = pc.is_in(leading[-1].chunks.pop(), keys.values).to_numpy(
+        zero_copy_only=False
+    )
+    return found
+
+
+def _read_columns(
+    span: Span, fields: Sequence[_Column], wanted: Container[str], begin: Cursor
+) -> Cursor:
+    """Append the values of rows to the chunks of the wanted columns; return where they end."""
+    cursor, name = begin, ""
     try:
         for field in fields:
             name = field.name
@@ -177,16 +182,10 @@ def _decode_step(
                 field.chunks.append(chunk)
             else:
                 cursor = field.reader.skip(span, cursor)
-        is_wrong = cursor != end if is_whole else cursor > end
-        if is_wrong.any():
-            span.fail(is_wrong, begin, "the row does not end where its length says")
     except CorruptError as error:
-        position = span.start if error.offset is None else min(error.offset, span.stop)
-        index = max(bisect_right(places, position) - 1, 0)
-        raise type(error)(
-            f"data block {step[index].block}, column {name!r} or before: {error.message}",
-            offset=position - places[index] + int(step[index].frames[0]),
-        ) from error
+        error.message = f"column {name!r} or before: {error.message}"
+        raise
+    return cursor
 
 
 def _steps(contents: Sequence[Buffer], limits: Limits) -> Iterator[list[_Piece]]:
