@@ -341,6 +341,9 @@ class ResizableTable(MaintainedTable):
         Between two file groups the ring may have its boundary elsewhere than the one that was lost,
         which matters to no stored key. Stop the writers of Hudi before.
 
+        Do it again, before the next write, after a rollback or a restore that takes back a resize
+        from before the repair: the new ring is not of the file groups that come back.
+
         Args:
             partitions: Only these partition paths; by default all whose ring cannot be used.
             dry_run: Return what would be done, and change nothing.

@@ -256,9 +256,12 @@ _KINDS = (
         "File group outside the hashing metadata",
         "error",
         "The file group is live, but the ring or directory in force does not lead to it: a writer "
-        "with another index, or one that used an older ring.",
+        "with another index, or one that used an older ring; or a resize was taken back after the "
+        "ring was made again.",
         "The file group, and the instant of the metadata that do not lead to it.",
-        "Stop the writers and write its rows again; then replace the file group.",
+        "Stop the writers and have the ring made again by `repair_rings()`. Where keys of two file "
+        "groups lie among one another, it refuses: write the rows again; then replace the file "
+        "group.",
         True,
         "apache/hudi#6698, #9679, #10407",
     ),

@@ -199,10 +199,10 @@ def _find_fault(snapshot: Snapshot, path: str, live: Sequence[FileSlice]) -> _Fa
         return _Fault(INIT_INSTANT, "there is none", 0)
     if chosen in faults:
         return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen))
-    own = _file_ids(rings[chosen])
-    is_left_behind = any(snapshot.is_replaced(path, file_id) for file_id in own)
-    if is_left_behind and not own.issuperset(each.file_id for each in live):
-        return _Fault(chosen, "its file groups were replaced", rings[chosen].seq_no)
+    off = {file_slice.file_id for file_slice in live} - _file_ids(rings[chosen])
+    if off:
+        cause = f"its ring does not lead to {len(off)} of {len(live)} file groups"
+        return _Fault(chosen, cause, rings[chosen].seq_no)
     return None
 
 

@@ -166,3 +166,28 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
             table.repair_rings()
     with pytest.raises(CorruptError):
         load_hashing_metadata(table._snapshot().state, lost.name)
+
+
+@pytest.mark.parametrize("undo", ["rollback", "restore"])
+def test_a_ring_that_an_undone_resize_left_behind_is_made_again(tmp_path: Path, undo: str) -> None:
+    """A ring that was made again is of the file groups of its day, as the one lost was not."""
+    index = bf.ConsistentHashingIndex(4)
+    table = create_table(tmp_path / "t", index, "MERGE_ON_READ", writer=NO_SERVICES)
+    table.upsert(rows(range(80), 1))
+    saved = table.savepoint()
+    resized = table.resize(max_file_size=1, max_buckets=6)
+    assert resized is not None
+    shutil.rmtree(Path(table.uri) / RINGS)
+    table = bf.open(table.uri, index=index, writer=NO_SERVICES)
+    lost = [ring.partition_path for ring in table.repair_rings()]
+    if undo == "rollback":
+        table.rollback(resized.instant)
+    else:
+        table.restore(saved)
+    assert {finding.id for finding in table.check(depth="full").findings} == {"C004"}
+    assert [ring.partition_path for ring in table.repair_rings()] == lost
+    report = table.check(depth="full")
+    assert report.status == "clean", report.findings
+    table.upsert(rows(range(120), 2))
+    assert table.scan().count() == 120
+    assert table.check(depth="full").status == "clean"

@@ -14,6 +14,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.choices import Depth
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from tests.check.planting import Patient, check_soon
@@ -313,6 +314,9 @@ def test_c004_file_group_that_no_node_leads_to(patient: RingPatient) -> None:
     patient.record(twin, like=base)
     finding = check_says(patient, "C004", f"leads to file group {UUID}", [twin])
     assert len(finding.instants) == 1
+    assert "it refuses" in finding.fix
+    with pytest.raises(CorruptError, match="lie among one another"):
+        bf.open(patient.root).repair_rings()
 
 
 def test_c004_log_only_file_group_that_no_node_leads_to(patient: RingPatient) -> None:
