@@ -218,6 +218,12 @@ class StartedWork(ABC):
     ) -> None:
         self._leave(error)
 
+    def __reduce__(self) -> str:
+        raise TypeError(
+            f"a {type(self).__name__} stays in the process that began it: send its `task`, and "
+            "publish what the task returns here"
+        )
+
     @abstractmethod
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Complete the instant by what the tasks returned."""

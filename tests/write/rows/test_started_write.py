@@ -95,6 +95,14 @@ def processes() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+def test_a_task_is_sent_and_not_the_write(tmp_path: Path) -> None:
+    table = make(tmp_path, 9, next(iter(KINDS)))
+    with table.start_write("upsert", SCHEMA) as started:
+        with pytest.raises(TypeError, match=r"a StartedWrite stays .*: send its `task`"):
+            pickle.dumps(started)
+        assert isinstance(pickle.loads(pickle.dumps(started.task)), bf.WriteTask)
+
+
 def test_other_processes_write_the_files(table: bf.Table, processes: ProcessPoolExecutor) -> None:
     model = Model()
     steps = [
