@@ -256,12 +256,12 @@ _KINDS = (
         "File group outside the hashing metadata",
         "error",
         "The file group is live, but the ring or directory in force does not lead to it: a writer "
-        "with another index, or one that used an older ring; or a resize was taken back after the "
-        "ring was made again.",
+        "with another index, or one that used an older ring; or a resize was taken back, and its "
+        "ring was left.",
         "The file group, and the instant of the metadata that do not lead to it.",
-        "Stop the writers and have the ring made again by `repair_rings()`. Where keys of two file "
-        "groups lie among one another, it refuses: write the rows again; then replace the file "
-        "group.",
+        "Stop the writers. `repair_rings()` has the ring lead to it, unless its keys lie among "
+        "those of other file groups, or the table has a directory; then write its rows again, and "
+        "replace the file group.",
         True,
         "apache/hudi#6698, #9679, #10407",
     ),

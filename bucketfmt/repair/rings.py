@@ -17,6 +17,7 @@ from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     decode_hashing_metadata,
     encode_hashing_metadata,
+    initial_hashing_metadata,
 )
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
@@ -38,12 +39,13 @@ from bucketfmt.location.hashing_files import (
 )
 from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, plan_ring
 from bucketfmt.resize.bucket_service import BucketService
-from bucketfmt.slices.merged_keys import merged_keys
+from bucketfmt.slices.merged_keys import stored_keys
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.storage.streams import map_in_threads, task_count
+from bucketfmt.timeline.load import load_resizes
 from bucketfmt.write.commit.locked_table import LockedTable
 
 __all__ = ["RepairedRing", "RingRepairer"]
@@ -56,7 +58,8 @@ class RepairedRing(NamedTuple):
         partition_path: Of the partition.
         path: Of the file.
         cause: What was wrong.
-        nodes: The number of nodes: one for each live file group.
+        nodes: The number of nodes: one for each live file group; of a partition without any, those
+            that a new partition has.
     """
 
     partition_path: str
@@ -103,7 +106,7 @@ class RingRepairer(BucketService):
             found = self._plan(self._snapshot(), partitions)
             for metadata, repaired in found:
                 table.check_held()
-                if metadata.instant != INIT_INSTANT:  # first: if the ring is not put, it tells
+                if _is_to_mark(table, metadata.instant):  # first: if the ring is not put, it tells
                     put_ring_marker(table.store, metadata.partition_path, metadata.instant)
                 table.store.replace(repaired.path, encode_hashing_metadata(metadata))
         return [repaired for _, repaired in found]
@@ -120,10 +123,12 @@ class RingRepairer(BucketService):
         unknown = sorted({*(partitions or ())} - {*snapshot.partitions})
         if unknown:
             raise ValueError(f"the table has no partition {unknown[0]!r}")
+        state = snapshot.state
+        resizes = load_resizes(state.store, state.config, state.timeline, state.limits)
         found = []
         for path in snapshot.partitions if partitions is None else partitions:
             live = snapshot.slices(path)
-            fault = _find_fault(snapshot, path, live) if live else None
+            fault = _find_fault(snapshot, path, live, resizes.get(path))
             if fault is not None:
                 found.append(self._plan_one(snapshot, index, path, live, fault))
         return found
@@ -143,20 +148,40 @@ class RingRepairer(BucketService):
             dialect_for_table_version(state.config.table_version),
             state.limits,
         )
+        num_buckets = index.num_buckets_of(path, state.limits)
+        if not live and fault.instant == INIT_INSTANT:
+            return _repaired(fault, initial_hashing_metadata(path, num_buckets))
+        new = [HashRange(self._owner.machine.new_uuid()) for _ in range(num_buckets)]
         try:
-            nodes = plan_ring(_load_ranges(snapshot, layout, live))
+            nodes = plan_ring(_load_ranges(snapshot, layout, live) if live else new)
         except CorruptError as error:
             raise error.within(partition=path) from None
-        instant, seq_no, num_buckets = fault.instant, fault.seq_no, len(nodes)
+        instant, seq_no = fault.instant, fault.seq_no
         if instant == INIT_INSTANT and nodes[-1].value != HASH_VALUE_MASK:
             # The first ring of a partition ends where the hash values do.
             instant, seq_no = _newest_write(snapshot), 1
-        if instant != INIT_INSTANT:
-            num_buckets = index.num_buckets_of(path, state.limits)
-        metadata = HashingMetadata(0, path, instant, num_buckets, seq_no, nodes)
-        folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
-        file = join_path(folder, format_hashing_metadata_name(instant))
-        return metadata, RepairedRing(path, file, fault.cause, len(nodes))
+        if instant == INIT_INSTANT:
+            num_buckets = len(nodes)
+        return _repaired(fault, HashingMetadata(0, path, instant, num_buckets, seq_no, nodes))
+
+
+def _repaired(fault: _Fault, metadata: HashingMetadata) -> tuple[HashingMetadata, RepairedRing]:
+    path = metadata.partition_path
+    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
+    file = join_path(folder, format_hashing_metadata_name(metadata.instant))
+    return metadata, RepairedRing(path, file, fault.cause, len(metadata.nodes))
+
+
+def _is_to_mark(table: LockedTable, instant: str) -> bool:
+    """Return whether a ring has a marker, as resizes have it: from version 8 on at once.
+
+    Beside a marked ring, Hudi 0.15 finds none while a resize has written its own. The timeline
+    tells of a resize until the archival, which marks the ring.
+    """
+    if instant == INIT_INSTANT:
+        return False
+    is_told = table.timeline.completed.of("replacecommit").contains(instant)
+    return table.config.table_version >= 8 or not is_told
 
 
 def _newest_write(snapshot: Snapshot) -> str:
@@ -176,8 +201,14 @@ def _check_quiet(table: LockedTable) -> None:
         )
 
 
-def _find_fault(snapshot: Snapshot, path: str, live: Sequence[FileSlice]) -> _Fault | None:
-    """Return what is wrong with the ring in force of a partition; None if it can be used."""
+def _find_fault(
+    snapshot: Snapshot, path: str, live: Sequence[FileSlice], resized: str | None
+) -> _Fault | None:
+    """Return what is wrong with the ring in force of a partition; None if it can be used.
+
+    `resized` is its newest resize on the active timeline. Its ring has to be there, under its time:
+    a rollback of the resize removes it again.
+    """
     state = snapshot.state
     listed = list_hashing_files(state.store, path)
     files, marked = listed.by_instant(), listed.marked(state.lister.other_files(path))
@@ -195,14 +226,18 @@ def _find_fault(snapshot: Snapshot, path: str, live: Sequence[FileSlice]) -> _Fa
     chosen = choose_hashing_instant(
         state, known, marked, lambda i: i in faults or not _file_ids(rings[i]).isdisjoint(bases)
     )
+    if resized is not None and (chosen is None or chosen < resized):
+        cause = "that of the newest resize is missing"
+        return _Fault(resized, cause, _next_seq_no(rings, resized))
     if chosen is None:
-        return _Fault(INIT_INSTANT, "there is none", 0)
+        # The first write to a partition makes its ring.
+        return _Fault(INIT_INSTANT, "there is none", 0) if live else None
     if chosen in faults:
         return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen))
-    off = {file_slice.file_id for file_slice in live} - _file_ids(rings[chosen])
+    off = {each.file_id for each in live} - _file_ids(rings[chosen])
     if off:
-        cause = f"its ring does not lead to {len(off)} of {len(live)} file groups"
-        return _Fault(chosen, cause, rings[chosen].seq_no)
+        cause = f"it leads to {len(live) - len(off)} of {len(live)} live file groups"
+        return _Fault(chosen, cause, _next_seq_no(rings, chosen))
     return None
 
 
@@ -251,10 +286,16 @@ def _load_range(
             "that made it",
             partition=file_slice.partition_path,
         )
+    *past, _ = snapshot.slice_history(file_slice.partition_path, file_slice.file_id)
+    kept = [each for each in past if all(file.size is not None for file in each.files)]
     hashes = np.concatenate(
         [
             np.empty(0, np.uint32),
-            *(layout.hash_keys(keys) for keys in merged_keys(snapshot, file_slice)),
+            *(
+                layout.hash_keys(keys)
+                for each in (*kept, file_slice)
+                for keys in stored_keys(snapshot, each)
+            ),
         ]
     )
     if not len(hashes):

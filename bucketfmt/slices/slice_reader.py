@@ -139,6 +139,22 @@ class SliceReader:
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
+    def logged_keys(self, file_slice: FileSlice) -> Iterator[pa.Array | pa.ChunkedArray]:
+        """Yield the keys of the rows, and of the deletes, in the log of a slice.
+
+        Raises:
+            CorruptError: as `read` says.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            for run in self._log.load_runs(file_slice)[2]:
+                if isinstance(run, RowRun):
+                    yield run.rows.column(RECORD_KEY).cast(pa.string())
+                else:
+                    yield pa.array(run.block.record_keys, pa.string()).drop_null()
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
     def count_over_deletes(
         self,
         file_slice: FileSlice,

@@ -19,7 +19,7 @@ from bucketfmt.process import cached_property, new_mutex
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.snapshot.data_files.base_files import open_base_file
-from bucketfmt.snapshot.data_files.file_slices import find_file_slices
+from bucketfmt.snapshot.data_files.file_slices import find_file_slices, find_slice_history
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice, WrittenFile
 from bucketfmt.snapshot.data_files.log_files import load_log_file
 from bucketfmt.snapshot.data_files.replaced_groups import check_replaced
@@ -292,6 +292,12 @@ class Snapshot:
             self,
             self._pending_compactions.get(partition_path, {}),
         )
+
+    def slice_history(self, partition_path: str, file_id: str) -> list[FileSlice]:
+        """Return every slice of a file group, oldest first; files of older ones may be cleaned."""
+        pending = self._pending_compactions.get(partition_path, {}).get(file_id)
+        files = self.files_of(partition_path, file_id)
+        return find_slice_history(partition_path, file_id, files, self, pending)
 
     def copies(self, partition_path: str, file_id: str, resize: str) -> FileSlice | None:
         """Return what was written for a pending resize to a file group; None if nothing was.

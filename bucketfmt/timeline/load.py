@@ -11,10 +11,20 @@ archived or rolled back an instant meanwhile: load the timeline again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timezone
 from typing import TypeVar
 
-from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    StorageError,
+    UnsafePathError,
+    UnsupportedError,
+)
 from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.names import FileGroupId
@@ -48,6 +58,7 @@ __all__ = [
     "load_pending_ring_changes",
     "load_replaced_file_groups",
     "load_requested_content",
+    "load_resizes",
     "load_timeline",
     "load_unplanned",
     "requested_name",
@@ -314,6 +325,27 @@ def load_pending_ring_changes(
                     partition=path,
                 )
             found[path] = change
+    return found
+
+
+def load_resizes(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, str]:
+    """Return the requested time of the newest completed resize of rings, by partition path.
+
+    A plan that is damaged tells of no partition: other findings tell of it.
+    """
+    found: dict[str, str] = {}
+    for instant in timeline.completed.of("replacecommit").instants:
+        time = instant.requested_time
+        for action in ("clustering", "replacecommit"):
+            requested = replace(instant, action=action, state=State.REQUESTED)
+            with suppress(
+                CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError
+            ):
+                plan = load_clustering_plan(store, config, requested, limits)
+                changed = {} if plan is None else find_ring_changes(plan, time, limits)
+                found |= {path: max(time, found.get(path, "")) for path in changed}
     return found
 
 

@@ -8,10 +8,16 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import (
+    decode_hashing_metadata,
+    encode_hashing_metadata,
+)
+from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.storage.store import WRITE_VERBS
@@ -23,6 +29,7 @@ from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, mad
 Copy = Callable[[str, str], Path]
 RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"
 NO_SERVICES = bf.WriterConfig(services=None)
+UUID = "0b8b5e0c-5a3c-4d4e-9c1e-6f0c7d1f2a3b"
 ALONE = bf.WriterConfig(services=None, lock="process")
 
 
@@ -147,6 +154,136 @@ def test_rings_of_hudi_are_made_again(golden_copy: Copy, version: str, name: str
     table.upsert(before)
     assert_same(table.scan().to_arrow(), before)
     assert table.check(depth="full").status == "clean"
+
+
+def lookup_all(uri: str, model: Model) -> None:
+    ids = [key for _, key in model.rows]
+    found = bf.open(uri).lookup(ids).column("id").to_pylist()
+    assert sorted(found) == sorted(ids)
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_rows_that_are_deleted_and_come_back_are_on_the_ring(
+    tmp_path: Path, is_compacted: bool
+) -> None:
+    """Their keys are in no row that readers see, but in the log, and in the slice before."""
+    index = bf.ConsistentHashingIndex(4)
+    table = create_table(tmp_path / "t", index, "MERGE_ON_READ", writer=NO_SERVICES)
+    model = Model()
+    table.upsert(rows(range(90), 1))
+    model.upsert(rows(range(90), 1))
+    table.resize(max_file_size=1, max_buckets=8)
+    savepoint = table.savepoint()
+    table.delete([key for _, key in model.rows if int(key[4:]) % 9])
+    if is_compacted:
+        table.compact()
+    for ring in (tmp_path / "t" / RINGS).iterdir():
+        lose_the_newest(ring)
+    table = bf.open(tmp_path / "t", writer=NO_SERVICES)
+    assert len(table.repair_rings()) == 3
+    table.restore(savepoint)
+    lookup_all(table.uri, model)
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("damage", [leave_the_first, cut_the_newest])
+def test_a_resize_whose_ring_was_made_again_is_rolled_back(
+    tmp_path: Path, version: int, damage: Callable[[Path], None]
+) -> None:
+    """The ring before is in force again: the new one has the time of the resize."""
+    index = bf.ConsistentHashingIndex(4)
+    table = create_table(
+        tmp_path / "t", index, "MERGE_ON_READ", table_version=version, writer=NO_SERVICES
+    )
+    model = Model()
+    table.upsert(rows(range(90), 1))
+    model.upsert(rows(range(90), 1))
+    resize = table.resize(max_file_size=1, max_buckets=8)
+    assert resize is not None
+    rings = [ring.name for ring in (tmp_path / "t" / RINGS).iterdir()]
+    for name in rings:
+        damage(tmp_path / "t" / RINGS / name)
+    table = bf.open(tmp_path / "t", writer=NO_SERVICES)
+    repaired = table.repair_rings()
+    names = {r.partition_path: Path(r.path).name for r in repaired}
+    assert names == dict.fromkeys(rings, f"{resize.instant}.hashing_meta")
+    lookup_all(table.uri, model)
+    table.rollback(resize.instant)
+    lookup_all(table.uri, model)
+    assert_reads_as(table.uri, model)
+    table.upsert(rows(range(100), 2))
+    model.upsert(rows(range(100), 2))
+    assert_reads_as(table.uri, model)
+
+
+def test_a_ring_that_leads_to_some_of_the_file_groups(tmp_path: Path) -> None:
+    table, model = resized(tmp_path / "t")
+    ring = min((Path(table.uri) / RINGS).iterdir())
+    newest = max(ring.glob("*.hashing_meta"))
+    metadata = decode_hashing_metadata(newest.read_bytes())
+    left = msgspec.structs.replace(metadata, nodes=metadata.nodes[1:])
+    newest.write_bytes(encode_hashing_metadata(left))
+    (repaired,) = table.repair_rings()
+    assert (repaired.partition_path, repaired.nodes) == (ring.name, len(metadata.nodes))
+    number = len(metadata.nodes)
+    assert repaired.cause == f"it leads to {number - 1} of {number} live file groups"
+    lookup_all(table.uri, model)
+    assert_reads_as(table.uri, model)
+
+
+def test_the_ring_of_another_resize_is_made_again_with_a_number_that_follows(
+    tmp_path: Path,
+) -> None:
+    table, model = resized(tmp_path / "t")
+    ring = min((Path(table.uri) / RINGS).iterdir())
+    first, *_, newest = sorted(ring.glob("*.hashing_meta"))
+    newest.write_bytes(first.read_bytes())
+    table.repair_rings()
+    assert_reads_as(table.uri, model)
+
+
+def test_file_groups_of_two_rings_are_refused(tmp_path: Path) -> None:
+    """Such as a writer makes that begins another ring, where it does not find that in force."""
+    index = bf.ConsistentHashingIndex(2)
+    table = create_table(tmp_path / "t", index, "MERGE_ON_READ", writer=NO_SERVICES)
+    table.upsert(rows(range(90), 1))
+    table.compact()
+    ring = tmp_path / "t" / RINGS / "eu" / f"{INIT_INSTANT}.hashing_meta"
+    before = ring.read_bytes()
+    own = decode_hashing_metadata(before).nodes[0].file_id_prefix
+    assert own is not None
+    (base,) = (tmp_path / "t" / "eu").glob(f"{own}*.parquet")
+    shutil.copy(base, base.with_name(base.name.replace(own, UUID)))
+    table = bf.open(tmp_path / "t", writer=NO_SERVICES)
+    with pytest.raises(CorruptError, match="lie among one another"):
+        table.repair_rings()
+    assert ring.read_bytes() == before
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_ring_of_a_partition_without_file_groups(tmp_path: Path, version: int) -> None:
+    """Its first write was taken back; a damaged ring stood in the way of the next one."""
+    index = bf.ConsistentHashingIndex(4)
+    table = create_table(
+        tmp_path / "t", index, "MERGE_ON_READ", table_version=version, writer=NO_SERVICES
+    )
+    table.upsert(rows(range(0, 30, 3), 1))
+    table.upsert(rows(range(1, 30, 3), 2))
+    table.rollback()
+    ring = tmp_path / "t" / RINGS / "eu" / f"{INIT_INSTANT}.hashing_meta"
+    before = ring.read_bytes()
+    ring.write_bytes(b"{")
+    (repaired,) = table.repair_rings()
+    assert (repaired.partition_path, repaired.nodes) == ("eu", 4)
+    assert ring.read_bytes() == before
+    model = Model()
+    for given in (rows(range(0, 30, 3), 1), rows(range(30), 3)):
+        model.upsert(given)
+    table.upsert(rows(range(30), 3))
+    assert_reads_as(table.uri, model)
 
 
 def test_a_sound_ring_stays(golden_copy: Copy) -> None:

@@ -7,17 +7,15 @@ Source: ConsistentBucketIndexUtils.loadMetadata.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_hashing_metadata
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
-from bucketfmt.format.names.instants import INIT_INSTANT, State
+from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.location.hashing_files import (
     choose_hashing_instant,
@@ -26,7 +24,7 @@ from bucketfmt.location.hashing_files import (
 )
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.timeline.load import load_clustering_plan, load_timeline
+from bucketfmt.timeline.load import load_resizes, load_timeline
 
 __all__ = [
     "Ring",
@@ -170,16 +168,7 @@ def load_lost_rings(state: ExaminedState, partitions: Collection[str]) -> Iterat
 
     Asked of a table without rings: where all are lost, nothing else says that it had some.
     """
-    store, config, limits = state.store, state.config, state.limits
-    resizes: dict[str, str] = {}
-    for instant in state.timeline.completed.of("replacecommit").instants:
-        for action in ("clustering", "replacecommit"):
-            requested = replace(instant, action=action, state=State.REQUESTED)
-            with suppress(BucketfmtError):  # it did not cluster, or another finding tells
-                plan = load_clustering_plan(store, config, requested, limits)
-                if plan is not None:
-                    time = instant.requested_time
-                    resizes.update(dict.fromkeys(find_ring_changes(plan, time, limits), time))
+    resizes = load_resizes(state.store, state.config, state.timeline, state.limits)
     for path in sorted(resizes.keys() & {*partitions}):
         yield Finding.of(
             "C001",
