@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.buckets.ring import HashingNode
+from bucketfmt.format.buckets.ring import HashingNode, find_node
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 
-__all__ = ["HashRange", "find_range_of_others", "plan_ring"]
+__all__ = ["HashRange", "find_range_of_others", "leads_to", "plan_ring"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,19 @@ def find_range_of_others(ranges: Sequence[HashRange]) -> tuple[str, int, int] | 
     (_, high, prefix), *others = held
     greatest = max(other[1] for other in others)
     return (prefix, others[0][0], greatest) if high > greatest else None
+
+
+def leads_to(nodes: Sequence[HashingNode], ranges: Sequence[HashRange]) -> bool:
+    """Whether nodes that do not go over the end of the ring own the keys of all file groups."""
+    known = {node.file_id_prefix for node in nodes}
+    return all(
+        own.prefix in known
+        and all(
+            value is None or find_node(nodes, value).file_id_prefix == own.prefix
+            for value in (own.low, own.high)
+        )
+        for own in ranges
+    )
 
 
 def plan_ring(ranges: Sequence[HashRange]) -> tuple[HashingNode, ...]:

@@ -37,7 +37,7 @@ from bucketfmt.location.hashing_files import (
     put_ring_marker,
     read_hashing_file,
 )
-from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, plan_ring
+from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, leads_to, plan_ring
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.slices.merged_keys import stored_keys
 from bucketfmt.snapshot.data_files.files import FileSlice
@@ -58,8 +58,8 @@ class RepairedRing(NamedTuple):
         partition_path: Of the partition.
         path: Of the file.
         cause: What was wrong.
-        nodes: The number of nodes: one for each live file group; of a partition without any, those
-            that a new partition has.
+        nodes: The number of nodes: one for each live file group; of a partition that was never
+            resized, or has no file groups, those that a new partition has.
     """
 
     partition_path: str
@@ -149,11 +149,13 @@ class RingRepairer(BucketService):
             state.limits,
         )
         num_buckets = index.num_buckets_of(path, state.limits)
-        if not live and fault.instant == INIT_INSTANT:
-            return _repaired(fault, initial_hashing_metadata(path, num_buckets))
+        ranges = _load_ranges(snapshot, layout, live)
+        first = initial_hashing_metadata(path, num_buckets)
+        if fault.instant == INIT_INSTANT and leads_to(first.nodes, ranges):
+            return _repaired(fault, first)
         new = [HashRange(self._owner.machine.new_uuid()) for _ in range(num_buckets)]
         try:
-            nodes = plan_ring(_load_ranges(snapshot, layout, live) if live else new)
+            nodes = plan_ring(ranges or new)
         except CorruptError as error:
             raise error.within(partition=path) from None
         instant, seq_no = fault.instant, fault.seq_no

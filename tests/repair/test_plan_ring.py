@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.buckets.ring import check_ring, find_node
+from bucketfmt.format.buckets.ring import HashingNode, check_ring, find_node
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
-from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, plan_ring
+from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, leads_to, plan_ring
 
 HASHES = st.lists(st.integers(1, HASH_VALUE_MASK), unique=True, max_size=24).map(sorted)
 
@@ -67,3 +67,11 @@ def test_file_groups_whose_keys_lie_among_one_another_are_on_no_ring() -> None:
 def test_a_file_group_without_room() -> None:
     with pytest.raises(CorruptError, match="leave no room for file group b-0"):
         plan_ring([HashRange("a", 0, HASH_VALUE_MASK), HashRange("b")])
+
+
+def test_whether_a_ring_leads_to_all_keys() -> None:
+    nodes = (HashingNode(100, "a"), HashingNode(HASH_VALUE_MASK, "b"))
+    assert leads_to(nodes, [HashRange("a", 1, 100), HashRange("b")])
+    assert leads_to(nodes, [])
+    assert not leads_to(nodes, [HashRange("a", 1, 101)])
+    assert not leads_to(nodes, [HashRange("c")])

@@ -244,6 +244,18 @@ def test_the_ring_of_another_resize_is_made_again_with_a_number_that_follows(
     assert_reads_as(table.uri, model)
 
 
+def test_the_first_ring_keeps_nodes_that_have_no_file_group_yet(tmp_path: Path) -> None:
+    """It follows from the path and the number, so that it is the very ring that was lost."""
+    index = bf.ConsistentHashingIndex(8)
+    table = create_table(tmp_path / "t", index, "MERGE_ON_READ", writer=NO_SERVICES)
+    table.upsert(rows([1], 1))
+    ring = tmp_path / "t" / RINGS / "eu" / f"{INIT_INSTANT}.hashing_meta"
+    before = ring.read_bytes()
+    ring.write_bytes(b"{")
+    assert [repaired.nodes for repaired in table.repair_rings()] == [8]
+    assert ring.read_bytes() == before
+
+
 def test_file_groups_of_two_rings_are_refused(tmp_path: Path) -> None:
     """Such as a writer makes that begins another ring, where it does not find that in force."""
     index = bf.ConsistentHashingIndex(2)
