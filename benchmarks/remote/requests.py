@@ -65,7 +65,7 @@ _CAUSES = {
     "160": (
         "client and server share two processors, and a file takes them some 40 ms, so that "
         "requests begin late that wait for no other: without a clock, `tests/write/remote/"
-        "test_requests.py` counts 14 in a row for an upsert, 17 for a compaction"
+        "test_requests.py` counts 14 in a row for an upsert, 19 for a compaction"
     ),
     "scan": (
         "the server takes 4 ms of processor time for a request, s3fs 2 ms, and the rows of a file "

@@ -126,7 +126,7 @@ def delete_announced_files(
     limits: Limits = DEFAULT_LIMITS,
     *,
     kept: Iterable[str] = (),
-    check: Callable[[], None] = lambda: None,
+    may_remove: Callable[[Collection[str]], bool] = lambda _: True,
 ) -> Collection[str]:
     """Remove the files that an instant announced, and may have written.
 
@@ -135,7 +135,8 @@ def delete_announced_files(
         requested_time: Of the instant.
         limits: Bounds on what is read.
         kept: The paths of the files that stay.
-        check: Called once it is known what was announced; raises where nothing may be removed.
+        may_remove: Returns whether any may be removed, given the paths of the files that were
+            announced.
 
     Returns:
         The paths of the files that announced them, for `delete_markers`.
@@ -145,9 +146,10 @@ def delete_announced_files(
         CorruptError: see `load_markers`.
     """
     by_file = _load(store, requested_time, limits)
-    check()
     markers = chain.from_iterable(by_file.values())
     paths = {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
+    if not may_remove(paths):
+        return by_file.keys()
     map_in_threads(store.delete, sorted(paths.difference(kept)), waiting_count(store))
     return by_file.keys()
 

@@ -318,8 +318,8 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("undo", ["rollback", "restore"])
-def test_a_ring_that_an_undone_resize_left_behind_is_made_again(tmp_path: Path, undo: str) -> None:
-    """A ring that was made again is of the file groups of its day, as the one lost was not."""
+def test_the_ring_before_an_undone_resize_is_made_again(tmp_path: Path, undo: str) -> None:
+    """The ring that was made again goes with its resize, and the one before is lost too."""
     index = bf.ConsistentHashingIndex(4)
     table = create_table(tmp_path / "t", index, "MERGE_ON_READ", writer=NO_SERVICES)
     table.upsert(rows(range(80), 1))
@@ -333,7 +333,7 @@ def test_a_ring_that_an_undone_resize_left_behind_is_made_again(tmp_path: Path, 
         table.rollback(resized.instant)
     else:
         table.restore(saved)
-    assert {finding.id for finding in table.check(depth="full").findings} == {"C004"}
+    assert {finding.id for finding in table.check(depth="full").findings} == {"C001"}
     assert [ring.partition_path for ring in table.repair_rings()] == lost
     report = table.check(depth="full")
     assert report.status == "clean", report.findings

@@ -128,6 +128,7 @@ class StartedResize(ResumableWork):
         self._pending.delete_other_files(written)
         with self._pending.table.locked() as table:
             table.load_timeline()
+            self._pending.check_not_begun_again(table, written)
             basis = self._planned(lambda basis: basis)  # with the columns of now
             for ring in load_new_rings(basis.snapshot.state, self._changes).values():
                 put_ring(table.store, ring)

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CommitUnknownError, ConflictError, UnsupportedError
 from bucketfmt.format.names.instants import find_instant_file
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
 from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
-from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.markers import delete_announced_files, delete_markers, load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockableTable, LockedTable
 from bucketfmt.write.commit.receipts import (
@@ -102,6 +103,9 @@ class PendingInstant:
     def delete_other_files(self, written: Mapping[str, Sequence[WriteStat]]) -> None:
         """Delete what tasks announced, and possibly wrote, and is not among the files to commit.
 
+        Nothing where these are not announced any more: another process has begun the instant again,
+        or completed it, as the publisher finds out under the lock.
+
         Args:
             written: The files to commit, by partition path.
 
@@ -111,9 +115,14 @@ class PendingInstant:
             UnsupportedError: this is a forked child.
         """
         self.check_own()
-        kept = (stat.path or "" for stats in written.values() for stat in stats)
+        kept = _paths_of(written)
+
+        def may_remove(announced: Collection[str]) -> bool:
+            self._check_alive()
+            return kept.issubset(announced)
+
         self._markers = delete_announced_files(
-            self.table.store, self.instant, self.table.limits, kept=kept, check=self._check_alive
+            self.table.store, self.instant, self.table.limits, kept=kept, may_remove=may_remove
         )
 
     def _check_alive(self) -> None:
@@ -124,6 +133,35 @@ class PendingInstant:
                 f"the heartbeat of {self._instant.action} {self.instant} was lost: this process "
                 "stood still for so long that others may have taken it back or begun it again. "
                 "Nothing is published; reload the table and retry"
+            )
+
+    def check_not_begun_again(
+        self, table: LockedTable, written: Mapping[str, Sequence[WriteStat]]
+    ) -> None:
+        """Refuse to publish an instant that another process has begun again.
+
+        Args:
+            table: The table while its lock is held: nobody begins the instant again then.
+            written: The files to commit, by partition path.
+
+        Raises:
+            ConflictError: another process has begun it again.
+            CorruptError: see `load_markers`.
+            StorageError: the store failed.
+        """
+        if self.instant not in table.timeline.pending.requested_times:
+            return  # `complete` says what became of it
+        markers = load_markers(table.store, self.instant, table.limits)
+        announced = {join_path(each.partition_path, each.data_file_name) for each in markers}
+        # Whoever begins a compaction or resize again removes what an earlier attempt wrote, and
+        # what announced it (`remove_earlier_attempt`). It takes this process for dead where their
+        # clocks differ by more than heartbeats tolerate.
+        if not _paths_of(written).issubset(announced):
+            self.heartbeat.abandon()  # its file is that of the other process too
+            raise ConflictError(
+                f"{self._instant.action} {self.instant} was begun again by another process, which "
+                "took this one for dead: by its clock the heartbeat was too old. Nothing is "
+                "published here; set the clocks of the machines"
             )
 
     def leave_to_others(self) -> None:
@@ -195,6 +233,10 @@ class PendingInstant:
                 delete_markers(self.table.store, self.instant, self._markers)
 
         do_together(self.table.store, delete, self.heartbeat.stop)
+
+
+def _paths_of(written: Mapping[str, Sequence[WriteStat]]) -> set[str]:
+    return {stat.path or "" for stats in written.values() for stat in stats}
 
 
 class StartedWork(ABC):

@@ -368,6 +368,7 @@ class StartedCompaction(ResumableWork):
                     timeline = table.timeline
                     metadata = _metadata_of(self._now(timeline), written)
                     deleted()
+                    self._pending.check_not_begun_again(table, written)
                     done = self._pending.complete(table, metadata)
                     ending.enter_context(beside(store, self._pending.end))  # as it is released
         except LockLostError as lost:

@@ -722,3 +722,29 @@ def test_no_write_goes_to_file_groups_that_nobody_made_to_the_end(indexed: Memor
     trial.open().metadata_table.rebuild()
     trial.open().upsert(row("c", 4))
     trial.check({"x": 0, "y": 1, "late": 2, "c": 4})
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_compaction_that_another_clock_takes_for_dead(tmp_path: Path, is_first: bool) -> None:
+    """Who began it again had removed the files that the other then published: they were gone."""
+    table = create(tmp_path / "t", table_type="MERGE_ON_READ", table_version=9)
+    for given in (row("x", -1), row("y", -1, "q"), row("x", 0), row("y", 0, "q")):
+        table.upsert(given)
+    trial = Trial(MemoryStore.of_folder(tmp_path / "t"))
+    first = trial.open(services=None).start_compaction()
+    assert first is not None
+    receipts = [first.task.compact(p, f"{n}-0-1") for n, p in enumerate(first.payloads)]
+    second = trial.open(services=None, ahead_s=HEARTBEAT_ENDS_S).start_compaction()
+    assert second is not None
+    assert second.instant == first.instant
+    again = [second.task.compact(p, f"{n}-0-2") for n, p in enumerate(second.payloads)]
+    if is_first:
+        with pytest.raises(bf.ConflictError, match="was begun again by another process"), first:
+            first.publish(receipts)
+    with second:
+        second.publish(again)
+    if not is_first:
+        with pytest.raises(bf.ConflictError, match="where it should be inflight"), first:
+            first.publish(receipts)
+    trial.check(BEFORE)
