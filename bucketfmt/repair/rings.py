@@ -76,11 +76,21 @@ class _Fault:
         instant: Of the file.
         cause: What is wrong.
         seq_no: Of the ring.
+        has_markers: Whether any ring of the partition is marked, perhaps one that is lost.
     """
 
     instant: str
     cause: str
     seq_no: int
+    has_markers: bool
+
+
+class _Repair(NamedTuple):
+    """A ring to write, what is said of it, and whether any of its partition is marked."""
+
+    metadata: HashingMetadata
+    repaired: RepairedRing
+    has_markers: bool
 
 
 class RingRepairer(BucketService):
@@ -88,8 +98,7 @@ class RingRepairer(BucketService):
 
     def preview(self, partitions: Sequence[str] | None = None) -> list[RepairedRing]:
         """Return what `run` would do now. Reads only; errors as of `run`."""
-        found = self._plan(self._snapshot(), partitions)
-        return [repaired for _, repaired in found]
+        return [each.repaired for each in self._plan(self._snapshot(), partitions)]
 
     def run(self, partitions: Sequence[str] | None = None) -> list[RepairedRing]:
         """Write the rings that are lost or damaged.
@@ -104,16 +113,15 @@ class RingRepairer(BucketService):
         with self._owner.recovered() as table:
             _check_quiet(table)
             found = self._plan(self._snapshot(), partitions)
-            for metadata, repaired in found:
+            for metadata, repaired, has_markers in found:
                 table.check_held()
-                if _is_to_mark(table, metadata.instant):  # first: if the ring is not put, it tells
+                # The marker is first: if the ring is not put, it tells.
+                if _is_to_mark(table, metadata.instant, has_markers=has_markers):
                     put_ring_marker(table.store, metadata.partition_path, metadata.instant)
                 table.store.replace(repaired.path, encode_hashing_metadata(metadata))
-        return [repaired for _, repaired in found]
+        return [each.repaired for each in found]
 
-    def _plan(
-        self, snapshot: Snapshot, partitions: Sequence[str] | None
-    ) -> list[tuple[HashingMetadata, RepairedRing]]:
+    def _plan(self, snapshot: Snapshot, partitions: Sequence[str] | None) -> list[_Repair]:
         index = as_bucket_index(self._finder.resolve(snapshot).index)
         if index is None or not index.has_rings:
             raise UnsupportedError(
@@ -140,7 +148,7 @@ class RingRepairer(BucketService):
         path: str,
         live: Sequence[FileSlice],
         fault: _Fault,
-    ) -> tuple[HashingMetadata, RepairedRing]:
+    ) -> _Repair:
         state = snapshot.state
         layout = index.unproved_layout(
             path,
@@ -167,23 +175,25 @@ class RingRepairer(BucketService):
         return _repaired(fault, HashingMetadata(0, path, instant, num_buckets, seq_no, nodes))
 
 
-def _repaired(fault: _Fault, metadata: HashingMetadata) -> tuple[HashingMetadata, RepairedRing]:
+def _repaired(fault: _Fault, metadata: HashingMetadata) -> _Repair:
     path = metadata.partition_path
     folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
     file = join_path(folder, format_hashing_metadata_name(metadata.instant))
-    return metadata, RepairedRing(path, file, fault.cause, len(metadata.nodes))
+    repaired = RepairedRing(path, file, fault.cause, len(metadata.nodes))
+    return _Repair(metadata, repaired, fault.has_markers)
 
 
-def _is_to_mark(table: LockedTable, instant: str) -> bool:
+def _is_to_mark(table: LockedTable, instant: str, *, has_markers: bool) -> bool:
     """Return whether a ring has a marker, as resizes have it: from version 8 on at once.
 
     Beside a marked ring, Hudi 0.15 finds none while a resize has written its own. The timeline
-    tells of a resize until the archival, which marks the ring.
+    tells of a resize until the archival, which marks the ring. Where an older one is marked, the
+    newest marker has to be that of the ring in force.
     """
     if instant == INIT_INSTANT:
         return False
     is_told = table.timeline.completed.of("replacecommit").contains(instant)
-    return table.config.table_version >= 8 or not is_told
+    return table.config.table_version >= 8 or has_markers or not is_told
 
 
 def _newest_write(snapshot: Snapshot) -> str:
@@ -230,16 +240,16 @@ def _find_fault(
     )
     if resized is not None and (chosen is None or chosen < resized):
         cause = "that of the newest resize is missing"
-        return _Fault(resized, cause, _next_seq_no(rings, resized))
+        return _Fault(resized, cause, _next_seq_no(rings, resized), bool(marked))
     if chosen is None:
         # The first write to a partition makes its ring.
-        return _Fault(INIT_INSTANT, "there is none", 0) if live else None
+        return _Fault(INIT_INSTANT, "there is none", 0, bool(marked)) if live else None
     if chosen in faults:
-        return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen))
+        return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen), bool(marked))
     off = {each.file_id for each in live} - _file_ids(rings[chosen])
     if off:
         cause = f"it leads to {len(live) - len(off)} of {len(live)} live file groups"
-        return _Fault(chosen, cause, _next_seq_no(rings, chosen))
+        return _Fault(chosen, cause, _next_seq_no(rings, chosen), bool(marked))
     return None
 
 
