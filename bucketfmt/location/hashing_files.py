@@ -19,7 +19,6 @@ from bucketfmt.format.buckets.hashing_metadata import (
     encode_hashing_metadata,
     initial_hashing_metadata,
 )
-from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
     HASHING_METADATA_FOLDERS,
     format_hashing_marker_name,
@@ -30,7 +29,6 @@ from bucketfmt.format.names.layout import (
     parse_hashing_marker_name,
     parse_hashing_metadata_name,
 )
-from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo, Store, has_content
@@ -48,6 +46,8 @@ __all__ = [
     "put_ring",
     "put_ring_marker",
     "read_hashing_file",
+    "replace_ring",
+    "ring_path",
 ]
 
 _RINGS_SAMPLED = 8
@@ -215,9 +215,7 @@ def _load_listed(
         return loaded[instant]
 
     def has_base_file_of(instant: str) -> bool:
-        live = state.lister.files(partition_path)
-        prefixes = (node.file_id_prefix for node in load(instant).nodes)
-        return any(p is not None and format_consistent_file_id(p) in live for p in prefixes)
+        return not load(instant).file_ids.isdisjoint(state.lister.files(partition_path))
 
     marked = {parse_hashing_marker_name(name) for name in markers}
     try:
@@ -233,10 +231,23 @@ def put_initial_ring(store: Store, partition_path: str, num_buckets: int) -> boo
     Raises:
         StorageError: the store failed.
     """
-    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], partition_path)
-    path = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
     metadata = initial_hashing_metadata(partition_path, num_buckets)
-    return store.put_if_absent(path, encode_hashing_metadata(metadata))
+    return store.put_if_absent(ring_path(metadata), encode_hashing_metadata(metadata))
+
+
+def replace_ring(store: Store, metadata: HashingMetadata) -> None:
+    """Write a ring in the place of any that its partition has of the instant.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    store.replace(ring_path(metadata), encode_hashing_metadata(metadata))
+
+
+def ring_path(metadata: HashingMetadata) -> str:
+    """Return the path of the file that a ring is written to."""
+    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], metadata.partition_path)
+    return join_path(folder, format_hashing_metadata_name(metadata.instant))
 
 
 def put_ring(store: Store, metadata: HashingMetadata) -> None:
@@ -246,9 +257,7 @@ def put_ring(store: Store, metadata: HashingMetadata) -> None:
         ConflictError: there is another ring of this instant.
         StorageError: the store failed.
     """
-    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], metadata.partition_path)
-    path = join_path(folder, format_hashing_metadata_name(metadata.instant))
-    data = encode_hashing_metadata(metadata)
+    path, data = ring_path(metadata), encode_hashing_metadata(metadata)
     if store.put_if_absent(path, data) or has_content(store, path, data):
         return
     raise ConflictError(

@@ -16,19 +16,12 @@ from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     decode_hashing_metadata,
-    encode_hashing_metadata,
     initial_hashing_metadata,
 )
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.layout import (
-    HASHING_METADATA_FOLDERS,
-    format_hashing_metadata_name,
-    hashing_metadata_folder,
-)
-from bucketfmt.format.names.names import find_consistent_prefix, format_consistent_file_id
-from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.names.names import find_consistent_prefix
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, as_bucket_index
 from bucketfmt.location.hashing_files import (
@@ -36,6 +29,8 @@ from bucketfmt.location.hashing_files import (
     list_hashing_files,
     put_ring_marker,
     read_hashing_file,
+    replace_ring,
+    ring_path,
 )
 from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, leads_to, plan_ring
 from bucketfmt.resize.bucket_service import BucketService
@@ -113,12 +108,12 @@ class RingRepairer(BucketService):
         with self._owner.recovered() as table:
             _check_quiet(table)
             found = self._plan(self._snapshot(), partitions)
-            for metadata, repaired, has_markers in found:
+            for metadata, _, has_markers in found:
                 table.check_held()
                 # The marker is first: if the ring is not put, it tells.
                 if _is_to_mark(table, metadata.instant, has_markers=has_markers):
                     put_ring_marker(table.store, metadata.partition_path, metadata.instant)
-                table.store.replace(repaired.path, encode_hashing_metadata(metadata))
+                replace_ring(table.store, metadata)
         return [each.repaired for each in found]
 
     def _plan(self, snapshot: Snapshot, partitions: Sequence[str] | None) -> list[_Repair]:
@@ -161,9 +156,10 @@ class RingRepairer(BucketService):
         first = initial_hashing_metadata(path, num_buckets)
         if fault.instant == INIT_INSTANT and leads_to(first.nodes, ranges):
             return _repaired(fault, first)
-        new = [HashRange(self._owner.machine.new_uuid()) for _ in range(num_buckets)]
+        if not ranges:
+            ranges = [HashRange(self._owner.machine.new_uuid()) for _ in range(num_buckets)]
         try:
-            nodes = plan_ring(ranges or new)
+            nodes = plan_ring(ranges)
         except CorruptError as error:
             raise error.within(partition=path) from None
         instant, seq_no = fault.instant, fault.seq_no
@@ -176,9 +172,7 @@ class RingRepairer(BucketService):
 
 
 def _repaired(fault: _Fault, metadata: HashingMetadata) -> _Repair:
-    path = metadata.partition_path
-    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
-    file = join_path(folder, format_hashing_metadata_name(metadata.instant))
+    path, file = metadata.partition_path, ring_path(metadata)
     repaired = RepairedRing(path, file, fault.cause, len(metadata.nodes))
     return _Repair(metadata, repaired, fault.has_markers)
 
@@ -236,7 +230,7 @@ def _find_fault(
     bases = {own.file_id for own in live if own.base_file is not None}
     known = {*rings, *faults} - pending
     chosen = choose_hashing_instant(
-        state, known, marked, lambda i: i in faults or not _file_ids(rings[i]).isdisjoint(bases)
+        state, known, marked, lambda i: i in faults or not rings[i].file_ids.isdisjoint(bases)
     )
     if resized is not None and (chosen is None or chosen < resized):
         cause = "that of the newest resize is missing"
@@ -246,7 +240,7 @@ def _find_fault(
         return _Fault(INIT_INSTANT, "there is none", 0, bool(marked)) if live else None
     if chosen in faults:
         return _Fault(chosen, faults[chosen], _next_seq_no(rings, chosen), bool(marked))
-    off = {each.file_id for each in live} - _file_ids(rings[chosen])
+    off = {each.file_id for each in live} - rings[chosen].file_ids
     if off:
         cause = f"it leads to {len(live) - len(off)} of {len(live)} live file groups"
         return _Fault(chosen, cause, _next_seq_no(rings, chosen), bool(marked))
@@ -263,10 +257,6 @@ def _load_ring(state: TableState, file: FileInfo) -> HashingMetadata | CorruptEr
 def _next_seq_no(rings: Mapping[str, HashingMetadata], instant: str) -> int:
     before = [ring.seq_no for time, ring in rings.items() if time < instant]
     return 0 if instant == INIT_INSTANT else max(before, default=0) + 1
-
-
-def _file_ids(metadata: HashingMetadata) -> set[str]:
-    return {format_consistent_file_id(node.file_id_prefix or "") for node in metadata.nodes}
 
 
 def _load_ranges(

@@ -19,7 +19,7 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.instants import normalise_instant
 from bucketfmt.resize.advice import BucketAdvice
 from bucketfmt.resize.growth import SizeAt, measure_sizes
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from bucketfmt.table.table import Table
 from bucketfmt.timeline.history import list_archive_files
 
@@ -106,7 +106,7 @@ def load_contents(
             return otherwise
 
     known = {"table": config.name, "uri": table.uri, "type": config.table_type}
-    facts = attempt("facts", describe_table, known)
+    facts = attempt("facts", lambda own: load_facts(own).in_words(), known)
     groups = attempt("file groups", _file_groups, _FILE_GROUPS.empty_table())
     empty = attempt("empty buckets", _empty_buckets, _EMPTY_BUCKETS.empty_table())
     return ReportContents(

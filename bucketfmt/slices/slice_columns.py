@@ -197,7 +197,7 @@ class SliceColumns:
         """Return what columns were called when an instant wrote; None if as they are now."""
         return find_renames(self._spec.table.internal, self._basis.schema_history, written_at)
 
-    def stored_keys(self, stored: pa.Schema) -> WantedKeys | None:
+    def wanted_keys(self, stored: pa.Schema) -> WantedKeys | None:
         """Return the wanted keys, where they can be told by a column that is stored as it is."""
         keys = self._spec.keys
         if keys is None or not self._basis.config.populate_meta_fields:

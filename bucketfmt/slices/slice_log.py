@@ -156,7 +156,7 @@ class SliceLog:
             stored = arrow_schema(written)
             self._columns.check_columns(stored, blocks)
             names = stored_names(working, stored, renames)
-            keys = self._columns.stored_keys(stored)
+            keys = self._columns.wanted_keys(stored)
             rows = decode_row_blocks(blocks, written, limits, names, keys)
             yield conform(rows, working, renames)
         elif first.block_type in ROW_FILE_BLOCKS:
@@ -175,7 +175,7 @@ class SliceLog:
 
     def _may_be_wanted(self, block: RowFile) -> bool:
         """Return whether rows of a block may have wanted keys, after reading their keys alone."""
-        keys = self._columns.stored_keys(block.schema)
+        keys = self._columns.wanted_keys(block.schema)
         if keys is None:
             return True
         stored = block.read([keys.column]).column(0)

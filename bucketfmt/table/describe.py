@@ -13,7 +13,7 @@ from bucketfmt.metadata_table.metadata_lister import metadata_behind
 if TYPE_CHECKING:
     from bucketfmt.table.table import Table
 
-__all__ = ["TableFacts", "describe_table", "load_facts"]
+__all__ = ["TableFacts", "load_facts"]
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,3 @@ def load_facts(table: Table) -> TableFacts:
         files_left_out_by="column_stats" if has_statistics and kept_in is None else None,
         not_left_out_by=kept_in,
     )
-
-
-def describe_table(table: Table) -> dict[str, Any]:
-    """Return the facts of a table for people. Errors as of `load_facts`."""
-    return load_facts(table).in_words()

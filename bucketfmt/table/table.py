@@ -37,7 +37,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.keys import (
     KeySet,
@@ -114,7 +114,7 @@ class Table:
     def _repr_html_(self) -> str:
         """Return the facts of `describe` for a notebook."""
         self._adopt(load_config(self.store, self.limits))
-        return facts_html(f"{self.config.name} at {self.uri}", describe_table(self))
+        return facts_html(f"{self.config.name} at {self.uri}", load_facts(self).in_words())
 
     def __dir__(self) -> list[str]:
         """List what is meant for users."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timezone
 from typing import TypeVar
 
@@ -58,6 +57,7 @@ __all__ = [
     "load_pending_ring_changes",
     "load_replaced_file_groups",
     "load_requested_content",
+    "load_resized_partitions",
     "load_resizes",
     "load_timeline",
     "load_unplanned",
@@ -331,22 +331,32 @@ def load_pending_ring_changes(
 def load_resizes(
     store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, str]:
-    """Return the requested time of the newest completed resize of rings, by partition path.
-
-    A plan that is damaged tells of no partition: other findings tell of it.
-    """
+    """Return the requested time of the newest completed resize of rings, by partition path."""
     found: dict[str, str] = {}
     for instant in timeline.completed.of("replacecommit").instants:
         time = instant.requested_time
-        for action in ("clustering", "replacecommit"):
-            requested = replace(instant, action=action, state=State.REQUESTED)
-            with suppress(
-                CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError
-            ):
-                plan = load_clustering_plan(store, config, requested, limits)
-                changed = {} if plan is None else find_ring_changes(plan, time, limits)
-                found |= {path: max(time, found.get(path, "")) for path in changed}
+        found.update(dict.fromkeys(load_resized_partitions(store, config, time, limits), time))
     return found
+
+
+def load_resized_partitions(
+    store: Store, config: TableConfig, requested_time: str, limits: Limits = DEFAULT_LIMITS
+) -> frozenset[str]:
+    """Return the partitions whose rings an instant changes by its plan; empty without a plan.
+
+    A plan that is damaged tells of no partition: the check tells of it, and a rollback of the
+    instant has to be possible.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    for action in ("clustering", "replacecommit"):
+        instant = Instant(requested_time, action, State.REQUESTED, None, "")
+        with suppress(CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError):
+            plan = load_clustering_plan(store, config, instant, limits)
+            if plan is not None:
+                return frozenset(find_ring_changes(plan, requested_time, limits))
+    return frozenset()
 
 
 def _load_clustering_plans(

@@ -147,7 +147,7 @@ def delete_announced_files(
     """
     by_file = _load(store, requested_time, limits)
     markers = chain.from_iterable(by_file.values())
-    paths = {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
+    paths = {marker.data_file_path for marker in markers}
     if not may_remove(paths):
         return by_file.keys()
     map_in_threads(store.delete, sorted(paths.difference(kept)), waiting_count(store))

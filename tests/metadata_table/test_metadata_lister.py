@@ -11,7 +11,7 @@ from benchmarks.metadata.listing import ByMetadata, listed_table
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.metadata_lister import MetadataLister
 from bucketfmt.snapshot.listing import StoreLister
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import load_timeline
@@ -171,7 +171,7 @@ def test_requests_do_not_grow_with_the_partitions() -> None:
 
 def test_describe_says_what_the_metadata_table_is_used_for() -> None:
     def said(files: Mapping[str, bytes]) -> tuple[str, str]:
-        facts = describe_table(opened(files)[0])
+        facts = load_facts(opened(files)[0]).in_words()
         return facts["files listed by"], facts["files left out by"]
 
     files = dict(table_files("1.2.0/mdt_bucket"))

@@ -16,7 +16,6 @@ from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_ha
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.location.hashing_files import (
     choose_hashing_instant,
     list_hashing_files,
@@ -107,7 +106,7 @@ def load_ring(
             state,
             files,
             markers,
-            lambda instant: instant in loaded and bool(_file_ids(loaded[instant]) & bases),
+            lambda instant: instant in loaded and not loaded[instant].file_ids.isdisjoint(bases),
         )
     except CorruptError as error:
         events.append(_fault("C001", partition_path, error.message, [], [max(markers)]))
@@ -209,7 +208,7 @@ def find_ring_faults(
         metadata = ring.loaded.get(instant)
         if metadata is None:
             continue  # C001 tells
-        own = _file_ids(metadata)
+        own = metadata.file_ids
         if instant in pending:
             if instant not in pending_resizes:
                 text = f"metadata of {instant}, which is pending and has no plan to resize"
@@ -290,7 +289,7 @@ def find_off_ring_groups(
             )
             yield NotChecked(f"the buckets of partition {ring.partition_path!r}", why)
         return
-    own = _file_ids(ring.metadata)
+    own = ring.metadata.file_ids
     off = [file_slice for file_slice in live if file_slice.file_id not in own]
     gone = own - {file_slice.file_id for file_slice in live}
     if off and set(ring.files) == {INIT_INSTANT} and own & set(resized) and gone:
@@ -311,11 +310,6 @@ def find_off_ring_groups(
             instants=[ring.in_force or ""],
             slices=[file_slice],
         )
-
-
-def _file_ids(metadata: HashingMetadata) -> set[str]:
-    prefixes = (node.file_id_prefix for node in metadata.nodes)
-    return {format_consistent_file_id(prefix) for prefix in prefixes if prefix is not None}
 
 
 def _fault(

@@ -19,7 +19,7 @@ from bucketfmt.cli.demo_resize import show_resizing
 from bucketfmt.cli.render import console, print_facts, print_table
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from bucketfmt.texts import size_text
 
 __all__ = ["demo"]
@@ -55,8 +55,9 @@ def show(root: Path) -> None:
     """Run the steps, and print the Python code of each."""
     _step("t = bucketfmt.open(path)", "the table, written by Apache Hudi 1.2.0")
     table = bucketfmt.open(root)
-    facts = describe_table(table)
-    print_facts({**facts, "uri": "(a temporary folder)", "size": size_text(facts["size"])})
+    facts = load_facts(table)
+    shown = {"uri": "(a temporary folder)", "size": size_text(facts.size)}
+    print_facts({**facts.in_words(), **shown})
 
     _step("t.inspect.commits()", "what was done to it")
     commits = table.inspect.commits()

@@ -21,7 +21,6 @@ from bucketfmt.format.encoding.json_text import (
     decode_unambiguous_json,
     encode_jackson_json,
 )
-from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.plans import ClusteringGroup, ClusteringPlan
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -91,8 +90,7 @@ class RingChange:
     @property
     def child_file_ids(self) -> frozenset[str]:
         """The file groups that take the rows."""
-        prefixes = (node.file_id_prefix for group in self.groups for node in group.new_nodes)
-        return frozenset(format_consistent_file_id(prefix or "") for prefix in prefixes)
+        return frozenset(node.file_id for group in self.groups for node in group.new_nodes)
 
     def apply(self, metadata: HashingMetadata) -> HashingMetadata:
         """Return the metadata of the partition once the resize is completed.
@@ -113,7 +111,7 @@ class RingChange:
                 "back, then plan again",
                 partition=path,
             )
-        owners = {format_consistent_file_id(n.file_id_prefix or ""): n for n in metadata.nodes}
+        owners = {node.file_id: node for node in metadata.nodes}
         stray = next((file_id for file_id in sorted(self.file_ids) if file_id not in owners), None)
         if stray is not None:
             raise CorruptError(

@@ -46,6 +46,11 @@ class HashingMetadata(msgspec.Struct, frozen=True, rename="camel"):
     seq_no: _Int32  # one more with every clustering
     nodes: tuple[HashingNode, ...]
 
+    @property
+    def file_ids(self) -> frozenset[str]:
+        """The file groups that the ring leads to."""
+        return frozenset(node.file_id for node in self.nodes)
+
 
 class _Rfc42Mapping(msgspec.Struct):
     hash_value: int

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+from bucketfmt.format.names.names import format_consistent_file_id
 
 __all__ = [
     "HashingNode",
@@ -47,6 +48,11 @@ class HashingNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
     value: Annotated[int, msgspec.Meta(ge=0, le=HASH_VALUE_MASK)]
     file_id_prefix: str | None  # None only in children tagged DELETE
     tag: Literal["NORMAL", "REPLACE", "DELETE"] = "NORMAL"  # REPLACE, DELETE: child nodes
+
+    @property
+    def file_id(self) -> str:
+        """The id of the file group; of a child tagged DELETE, no file group's."""
+        return format_consistent_file_id(self.file_id_prefix or "")
 
 
 def check_ring(nodes: Sequence[HashingNode]) -> None:

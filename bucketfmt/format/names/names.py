@@ -160,6 +160,11 @@ class MarkerName:
     data_file_name: str
     io_type: IoType
 
+    @property
+    def data_file_path(self) -> str:
+        """The path of the file that is announced."""
+        return join_path(self.partition_path, self.data_file_name)
+
     def __str__(self) -> str:
         return join_path(self.partition_path, f"{self.data_file_name}.marker.{self.io_type.value}")
 

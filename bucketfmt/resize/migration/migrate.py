@@ -12,21 +12,14 @@ from functools import partial
 
 from bucketfmt.choices import Codec
 from bucketfmt.errors import ConflictError, IndexUnknownError, OvertakenError, UnsupportedError
-from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.migrations import MIGRATION, Migrated
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.keys.record_keys import KeyEncoding, dialect_for_table_version
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
-from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.layout import (
-    HASHING_METADATA_FOLDERS,
-    format_hashing_metadata_name,
-    hashing_metadata_folder,
-)
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
+from bucketfmt.location.hashing_files import replace_ring
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.location.rule_files import RuleFiles, put_rules
@@ -381,10 +374,8 @@ def _put_index_files(table: LockedTable, snapshot: Snapshot, migration: Migratio
     for path in snapshot.partitions:
         ring = find_ring(path, index.num_buckets_of(path), snapshot.slices(path))
         if ring is not None:
-            folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
-            name = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
             # A migration that died here may have put the ring of file groups that are gone.
-            table.store.replace(name, encode_hashing_metadata(ring))
+            replace_ring(table.store, ring)
 
 
 def _find_outdated(config: TableConfig) -> list[str]:

@@ -15,7 +15,6 @@ from bucketfmt.format.buckets.migrations import format_migration
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect, KeyEncoding
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import NOTHING_STORED, BucketIndex, StoredBuckets
@@ -175,7 +174,7 @@ def find_ring(
     if not instants:
         return None
     nodes = _ring_of(partition_path, num_buckets, max(instants))
-    known = {format_consistent_file_id(node.file_id_prefix or "") for node in nodes}
+    known = {node.file_id for node in nodes}
     if len(instants) > 1 or any(each.file_id not in known for each in slices):
         raise ValueError(f"partition {partition_path!r} has file groups of no migration")
     return HashingMetadata(0, partition_path, INIT_INSTANT, num_buckets, 0, nodes)

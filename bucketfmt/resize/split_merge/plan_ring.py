@@ -15,7 +15,7 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.buckets.child_nodes import format_group_change
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
 from bucketfmt.format.buckets.ring import HashingNode, find_former_value, merge_nodes
-from bucketfmt.format.names.names import FileGroupId, format_consistent_file_id
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.timeline.plans import (
     ClusteringGroup,
     ClusteringPlan,
@@ -182,7 +182,7 @@ def to_clustering_plan(
 
 def _plan_partition(ring: RingOfPartition, limits: ResizeLimits) -> list[RingGroup]:
     metadata = ring.metadata
-    owners = {format_consistent_file_id(n.file_id_prefix or ""): n.value for n in metadata.nodes}
+    owners = {node.file_id: node.value for node in metadata.nodes}
     numbered = []
     for file_slice in ring.slices:
         value = owners.get(file_slice.file_id)

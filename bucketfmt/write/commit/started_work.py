@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CommitUnknownError, ConflictError, UnsupportedError
 from bucketfmt.format.names.instants import find_instant_file
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
@@ -152,7 +151,7 @@ class PendingInstant:
         if self.instant not in table.timeline.pending.requested_times:
             return  # `complete` says what became of it
         markers = load_markers(table.store, self.instant, table.limits)
-        announced = {join_path(each.partition_path, each.data_file_name) for each in markers}
+        announced = {marker.data_file_path for marker in markers}
         # Whoever begins a compaction or resize again removes what an earlier attempt wrote, and
         # what announced it (`remove_earlier_attempt`). It takes this process for dead where their
         # clocks differ by more than heartbeats tolerate.

@@ -45,8 +45,7 @@ def put_data_file(
         StorageError: the store failed, or a file of that name is there.
     """
     store, requested_time = announcer.store, announcer.requested_time
-    partition_path = marker.partition_path
-    path = join_path(partition_path, marker.data_file_name)
+    partition_path, path = marker.partition_path, marker.data_file_path
     check_beating(store, requested_time)
     announcer.announce(marker)
     if not is_partition_known:

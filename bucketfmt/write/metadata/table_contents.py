@@ -28,7 +28,6 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.metadata_table.definitions import (
     find_secondary_columns,
     load_index_definitions,
@@ -178,7 +177,7 @@ class TableContents:
         load = partial(load_markers, self._store, limits=self._limits)
         found = map_in_threads(load, pending, waiting_count(self._store))
         markers = chain.from_iterable(found)
-        return {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
+        return {marker.data_file_path for marker in markers}
 
     def _files(self) -> dict[str, MetadataRecord]:
         sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}

@@ -7,7 +7,6 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -15,12 +14,7 @@ import msgspec
 from bucketfmt.errors import (
     ConflictError,
     CorruptError,
-    LimitError,
-    NotFoundError,
-    UnsafePathError,
-    UnsupportedError,
 )
-from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import MarkerName, find_data_file_name
@@ -42,6 +36,7 @@ from bucketfmt.timeline.load import (
     load_pending_clusterings,
     load_pending_compactions,
     load_requested_content,
+    load_resized_partitions,
     load_timeline,
     requested_name,
 )
@@ -334,19 +329,8 @@ class RollbackPlanner:
         return target.action == "compaction" and self.config.table_version < 8
 
     def find_resized_partitions(self, requested_time: str) -> frozenset[str]:
-        """Return the partitions whose rings an instant changes by its plan; empty without a plan.
-
-        A plan that is damaged tells of no partition: a rollback of the instant has to be possible.
-        """
-        for action in ("clustering", "replacecommit"):
-            instant = Instant(requested_time, action, State.REQUESTED, None, "")
-            with suppress(
-                CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError
-            ):
-                plan = load_clustering_plan(self.store, self.config, instant, self.limits)
-                if plan is not None:
-                    return frozenset(find_ring_changes(plan, requested_time, self.limits))
-        return frozenset()
+        """Return the partitions whose rings an instant changes. As `load_resized_partitions`."""
+        return load_resized_partitions(self.store, self.config, requested_time, self.limits)
 
     def _load_compaction(self, timeline: Timeline, target: Instant) -> CompactionPlan | None:
         """Return what a completed compaction did of its plan; None for any other write."""

@@ -31,7 +31,7 @@ from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.history_writer import HistoryWriter
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.files import row_report
 from bucketfmt.write.metadata import metadata_services
@@ -212,6 +212,12 @@ def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) 
     assert bf.open(table.uri).config.metadata_partitions == listed
 
 
+def own_timeline(table: bf.Table) -> Timeline:
+    """Return the active timeline of the metadata table."""
+    below = FolderStore(table.store, METADATA_TABLE)
+    return load_timeline(below, load_config(below, DEFAULT_LIMITS))
+
+
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_the_metadata_table_does_not_grow(
@@ -230,8 +236,7 @@ def test_the_metadata_table_does_not_grow(
         counts.append(len([f for f in files if not {"archived", "history"} & set(f.parts)]))
     assert_in_step(table)
     assert max(counts[7:]) <= max(counts[:7]) + 3, counts
-    below = FolderStore(table.store, METADATA_TABLE)
-    timeline = load_timeline(below, load_config(below, DEFAULT_LIMITS))
+    timeline = own_timeline(table)
     assert timeline.completed.of("commit").instants
     assert timeline.completed.of("clean").instants
     assert len(timeline.writes.instants) <= 6
@@ -260,8 +265,7 @@ def test_the_metadata_table_does_not_grow_where_others_compact_it(
         counts.append(len(slices))
     assert_in_step(table)
     assert max(counts[6:]) <= max(counts[:6]), counts
-    below = FolderStore(table.store, METADATA_TABLE)
-    timeline = load_timeline(below, load_config(below, DEFAULT_LIMITS))
+    timeline = own_timeline(table)
     assert len(timeline.instants) <= 20
     assert not timeline.pending.instants
 
@@ -527,8 +531,7 @@ def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_la
         done = started.run(execute)
     table.archive(min_commits=12, max_commits=12)
     assert table.timeline.instants[0].requested_time == done.instant
-    below = FolderStore(table.store, METADATA_TABLE)
-    active = load_timeline(below, load_config(below, DEFAULT_LIMITS)).writes.instants
+    active = own_timeline(table).writes.instants
     oldest, *later = (each.requested_time for each in active)
     since = [i for i in table.timeline.writes.instants if oldest < i.requested_time < later[0]]
     assert oldest == done.instant
