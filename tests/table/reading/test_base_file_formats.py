@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 from tests.check.planting import check_soon
 
 pytestmark = pytest.mark.rotated
@@ -105,6 +105,6 @@ def test_what_needs_no_rows_works(golden_copy: Copy, extension: str, is_stated: 
     assert table.inspect.partitions()["base_files"] == partitions["base_files"]
     names = [path.rpartition(".")[2] for path in table.locate(keys)["base_file"].to_pylist()]
     assert set(names) == {extension}
-    facts = describe_table(table)
+    facts = load_facts(table).in_words()
     assert (facts["file groups"], facts["base files"]) == (12, 12)
     assert len(table.schema) > 4

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.table.describe import describe_table
+from bucketfmt.table.describe import load_facts
 
 pytestmark = pytest.mark.rotated
 
@@ -285,7 +285,7 @@ def test_defaults_other_than_null_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_description_tells_what_is_filled(tmp_path: Path, kind: str, told: str) -> None:
-    assert describe_table(create(tmp_path, kind, "COPY_ON_WRITE"))["merge mode"] == told
+    assert load_facts(create(tmp_path, kind, "COPY_ON_WRITE")).in_words()["merge mode"] == told
 
 
 def test_a_table_that_fills_unavailable_values_states_their_marker(tmp_path: Path) -> None:
