@@ -67,7 +67,7 @@ class BucketService:
 
     def _is_executed(self, instant: Instant) -> bool:
         """Whether a process of this package is executing a pending plan."""
-        return not self._owner.heartbeats.is_expired(instant.requested_time)
+        return not self._owner.heartbeats.seems_expired(instant.requested_time)
 
     def _begin(
         self,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
 from bucketfmt.timeline.locking.heartbeat import Heartbeats, check_beating, is_kept_up
 
@@ -55,12 +57,28 @@ def test_others_take_a_writer_for_dead_when_it_missed_two(
     heartbeat = writer.start(T)
     written = (tmp_path / FILE).stat().st_mtime
     assert not other.is_expired(T)
-    clock.time = written + 120
+    clock.time = written + 100
     assert not other.is_expired(T)
     clock.time = written + 120.5
+    os.utime(tmp_path / FILE, (written - 121, written - 121))
     assert other.is_expired(T)
     assert writer.is_expired(T)
     assert heartbeat.is_lost()
+
+
+@pytest.mark.rule("WRITE-12")
+def test_a_clock_that_is_ahead_takes_nobody_for_dead(
+    tmp_path: Path, clock: Clock, beats: list
+) -> None:
+    store = RecordingStore(open_store(tmp_path))
+    Heartbeats(store, now=clock, repeat=clock.repeat).start(T)
+    clock.time += 3600
+    ahead = Heartbeats(store, now=clock, repeat=clock.repeat)
+    assert not ahead.is_expired(T)
+    assert ahead.join(T) is not None
+    asked = len(store.operations)
+    assert ahead.seems_expired(T)
+    assert [operation.verb for operation in store.operations[asked:]] == ["info"]
 
 
 def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:

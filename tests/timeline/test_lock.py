@@ -202,11 +202,10 @@ def test_an_expired_lock_is_taken_over(tmp_path: Path, content: bytes) -> None:
     store = open_store(tmp_path)
     store.put_if_absent(LOCK, content)
     written = (tmp_path / LOCK).stat().st_mtime
-    now = [written + 60]
-    lock = file_lock(store, expire_minutes=1, now=lambda: now[0])
+    lock = file_lock(store, expire_minutes=1, now=lambda: written + 3600)  # an hour ahead
     with pytest.raises(LockTimeoutError, match="expires after 1 min"):
         lock.acquire()
-    now[0] = written + 60.5
+    os.utime(tmp_path / LOCK, (written - 61, written - 61))
     lock.acquire()
     assert lock._owner.encode() in (tmp_path / LOCK).read_bytes()
     never = file_lock(store, now=lambda: written + 10**9)
@@ -317,10 +316,11 @@ def test_a_killed_owner_leaves_the_lock_to_its_expiry(tmp_path: Path) -> None:
     store = FaultyStore(open_store(tmp_path), FaultPlan(1, Fault.KILL_AFTER, verbs=WRITE_VERBS))
     with pytest.raises(Killed):
         file_lock(store, expire_minutes=1).acquire()
-    left = (tmp_path / LOCK).stat().st_mtime
     with pytest.raises(LockTimeoutError):
         file_lock(open_store(tmp_path), expire_minutes=1).acquire()
-    with file_lock(open_store(tmp_path), expire_minutes=1, now=lambda: left + 61) as lock:
+    left = time.time() - 61
+    os.utime(tmp_path / LOCK, (left, left))
+    with file_lock(open_store(tmp_path), expire_minutes=1) as lock:
         assert lock._owner.encode() in (tmp_path / LOCK).read_bytes()
 
 

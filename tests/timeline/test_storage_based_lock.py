@@ -7,18 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bucketfmt.errors import CorruptError, LockTimeoutError, StorageError
 from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.storage.open import open_store
-from bucketfmt.storage.store import WRITE_VERBS, Store
+from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
 from bucketfmt.timeline.locking.lock import Waiting
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
+from tests.timeline.timed_store import TimedStore
 
 pytestmark = pytest.mark.rotated
 
@@ -29,6 +31,10 @@ AT_ONCE = Waiting(timeout_s=60, sleep=lambda _: None)
 
 class Clock(SimulatedMachine):
     ms = 1_700_000_000_123
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.put_times: dict[str, float] = {}
 
     def __call__(self) -> float:
         return (self.ms + 0.5) / 1000
@@ -46,7 +52,8 @@ def renewals(clock: Clock) -> list[ByHand]:
 
 
 def lock_of(store: Store, clock: Clock, waiting: Waiting = NOT_AT_ALL) -> StorageBasedLock:
-    return StorageBasedLock(store, now=clock, repeat=clock.repeat, waiting=waiting)
+    timed = TimedStore(store, clock, clock.put_times)
+    return StorageBasedLock(timed, now=clock, repeat=clock.repeat, waiting=waiting)
 
 
 def lease_in(store: Store) -> TableLease:
@@ -100,6 +107,7 @@ def test_a_lease_excludes_until_half_a_second_after_its_end(
     store = open_store(*place)
     hudi = TableLease(False, clock.ms + 1000, "hudi")
     store.put_if_absent(FILE, encode_table_lease(hudi))
+    clock.put_times[FILE] = clock() - 299
     lock = lock_of(store, clock)
     with pytest.raises(
         LockTimeoutError, match=r"hudi has held it since .* the lease lasts 1 s more unless"
@@ -112,6 +120,37 @@ def test_a_lease_excludes_until_half_a_second_after_its_end(
     clock.ms += 1
     lock.acquire()
     assert lease_in(store) == TableLease(False, clock.ms + 300_000, lock._owner)
+
+
+@pytest.mark.parametrize("ahead_ms", [301_000, 3_600_000])
+def test_a_clock_that_is_ahead_ends_no_lease(
+    place: tuple[str, dict], clock: Clock, renewals: list, ahead_ms: int
+) -> None:
+    store = open_store(*place)
+    ahead = Clock()
+    ahead.put_times = clock.put_times
+    ahead.ms = clock.ms + ahead_ms
+    timed = TimedStore(store, clock, clock.put_times)  # whose time is that of the owner
+    other = StorageBasedLock(timed, now=ahead, repeat=clock.repeat, waiting=NOT_AT_ALL)
+    with lock_of(store, clock) as lock:
+        with pytest.raises(LockTimeoutError, match="has ended by the clock of this machine, and"):
+            other.acquire()
+        assert lock.holds()
+    other.acquire()  # released, which no clock is asked for
+    assert lease_in(store).owner == other._owner
+
+
+def test_where_the_store_tells_no_times_a_lease_ends_by_the_clock(
+    clock: Clock, renewals: list
+) -> None:
+    class Timeless(MemoryStore):
+        def info(self, path: str) -> FileInfo | None:
+            found = super().info(path)
+            return None if found is None else msgspec.structs.replace(found, modified=None)
+
+    store = Timeless({FILE: encode_table_lease(TableLease(False, clock.ms - 501, "dead"))})
+    with StorageBasedLock(store, now=clock, repeat=clock.repeat, waiting=NOT_AT_ALL) as lock:
+        assert lock.holds()
 
 
 def test_holds_sees_that_it_was_lost(place: tuple[str, dict], clock: Clock, renewals: list) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "PROPERTIES_BACKUP",
     "PROPERTIES_CHECKSUMS",
     "SCHEMA_FOLDER",
+    "STORE_TIME",
     "UNKNOWN_WRITE_TOKEN",
     "checksum_path",
     "find_archive_number",
@@ -163,6 +164,9 @@ FILE_LOCK = f"{METADATA_FOLDER}/lock"
 
 LEASE = f"{METADATA_FOLDER}/.locks/table_lock.json"
 """The file of Hudi's `StorageBasedLockProvider`."""
+
+STORE_TIME = f"{METADATA_FOLDER}/.locks/time"
+"""An empty file that tells the time of the store, for a moment; Hudi does not know it."""
 
 HEARTBEAT_FOLDER = f"{METADATA_FOLDER}/.heartbeat"
 

@@ -73,7 +73,7 @@ class RingResizer(BucketService):
 
         def plan(basis: Basis) -> ResizePreview:
             state = basis.snapshot.state
-            pending = self._find_pending(state, state.timeline)
+            pending = _find_pending(state, state.timeline, self._owner.heartbeats.seems_expired)
             if pending is None:
                 return preview_resize(_plan(basis, limits, partitions, state.pending_compactions))
             instant, planned, changes = pending
@@ -169,7 +169,7 @@ class RingResizer(BucketService):
         """
         owner = self._owner
         with owner.recovered() as table:
-            found = self._find_pending(table, table.timeline)
+            found = _find_pending(table, table.timeline, owner.heartbeats.is_expired)
             if found is None:
                 return None
             instant, plan, changes = found
@@ -195,7 +195,8 @@ class RingResizer(BucketService):
 
         def find_pending(basis: Basis) -> bool:  # refuses before anything is written
             state = basis.snapshot.state
-            return self._find_pending(state, state.timeline) is not None
+            found = _find_pending(state, state.timeline, self._owner.heartbeats.seems_expired)
+            return found is not None
 
         is_pending = self._planned(find_pending)
         started = self.begin(codec) if is_pending else None
@@ -235,25 +236,26 @@ class RingResizer(BucketService):
 
         return super()._planned(plan_on_rings, index)
 
-    def _find_pending(
-        self, table: TableState | LockedTable, timeline: Timeline
-    ) -> tuple[Instant, ClusteringPlan, dict[str, RingChange]] | None:
-        """Return the oldest pending resize that nobody is at; None if there is none."""
-        for instant in timeline.pending.of("clustering", "replacecommit").instants:
-            time = instant.requested_time
-            if instant.state is not State.REQUESTED and not self._owner.heartbeats.is_expired(time):
-                continue
-            plan = load_clustering_plan(table.store, table.config, instant, table.limits)
-            changes = {} if plan is None else find_ring_changes(plan, time, table.limits)
-            if plan is not None and changes:
-                return instant, plan, changes
-        return None
-
     def _find_left_compactions(self, state: TableState) -> set[FileGroupId]:
         """Return the file groups of pending compactions that nobody executes."""
         pending = state.pending_compactions
         left = {instant for instant in set(pending.values()) if not self._is_executed(instant)}
         return {group for group, instant in pending.items() if instant in left}
+
+
+def _find_pending(
+    table: TableState | LockedTable, timeline: Timeline, is_expired: Callable[[str], bool]
+) -> tuple[Instant, ClusteringPlan, dict[str, RingChange]] | None:
+    """Return the oldest pending resize that nobody is at; None if there is none."""
+    for instant in timeline.pending.of("clustering", "replacecommit").instants:
+        time = instant.requested_time
+        if instant.state is not State.REQUESTED and not is_expired(time):
+            continue
+        plan = load_clustering_plan(table.store, table.config, instant, table.limits)
+        changes = {} if plan is None else find_ring_changes(plan, time, table.limits)
+        if plan is not None and changes:
+            return instant, plan, changes
+    return None
 
 
 def _plan(

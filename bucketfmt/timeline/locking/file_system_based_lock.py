@@ -16,6 +16,7 @@ from bucketfmt.format.table.table_lock import decode_table_lease
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.locking.lock import DEFAULT_WAITING, TableLock, Waiting
+from bucketfmt.timeline.locking.store_time import is_older
 
 __all__ = ["FileSystemBasedLock"]
 
@@ -103,7 +104,11 @@ class FileSystemBasedLock(TableLock):
             return False  # given back just now
         # Listed after the version was read: a file that was replaced since has another version.
         info = self._store.info(self._path)
-        is_expired = info is not None and info.modified and self._is_expired(info.modified)
+        is_expired = (
+            info is not None
+            and self._expire_s > 0
+            and is_older(self._store, info, self._expire_s, self._now)
+        )
         if not is_expired and self._owner.encode() not in content:
             return False
         return self._store.replace_if(self._path, self._content(now), version) is not None

@@ -19,6 +19,7 @@ from bucketfmt.format.names.layout import heartbeat_path
 from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.locking.renewal import Renewal, Repeating
+from bucketfmt.timeline.locking.store_time import is_older, seems_older
 
 __all__ = ["Heartbeat", "Heartbeats", "check_beating", "is_kept_up"]
 
@@ -154,6 +155,11 @@ class Heartbeats:
         info = self._store.info(heartbeat_path(requested_time))
         return info is None or self._is_old(info)
 
+    def seems_expired(self, requested_time: str) -> bool:
+        """As `is_expired`, by the clock of this process alone: nothing is written for it."""
+        info = self._store.info(heartbeat_path(requested_time))
+        return info is None or seems_older(info, self._tolerance_s, self._now)
+
     def _find(self, requested_time: str) -> FileInfo:
         info = self._store.info(heartbeat_path(requested_time))
         if info is None:
@@ -161,8 +167,7 @@ class Heartbeats:
         return info
 
     def _is_old(self, info: FileInfo) -> bool:
-        # Where the store tells no times, a writer is never taken for dead.
-        return info.modified is not None and self._now() - info.modified > self._tolerance_s
+        return is_older(self._store, info, self._tolerance_s, self._now)
 
     def _begin(self, requested_time: str, *, is_joined: bool) -> Heartbeat:
         beat = Heartbeat(

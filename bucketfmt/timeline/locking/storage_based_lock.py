@@ -23,6 +23,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.locking.lock import DEFAULT_WAITING, TableLock, Waiting
 from bucketfmt.timeline.locking.renewal import Renewal, Repeating
+from bucketfmt.timeline.locking.store_time import is_older
 
 __all__ = ["ReleasedLease", "StorageBasedLock"]
 
@@ -115,7 +116,7 @@ class StorageBasedLock(TableLock):
         held = None if left is None else self._put(self._new_lease(), left)
         if held is None:
             found = self._load()
-            if found is not None and self._is_anothers(found.lease):
+            if found is not None and self._is_held_by_another(found.lease):
                 self._see(found.lease)
                 return False
             # Where it is our own, an earlier try took effect and then failed.
@@ -215,10 +216,21 @@ class StorageBasedLock(TableLock):
     def _is_ours(self, lease: TableLease) -> bool:
         return lease.owner == self._owner and not lease.expired
 
-    def _is_anothers(self, lease: TableLease) -> bool:
+    def _is_held_by_another(self, lease: TableLease) -> bool:
+        """Whether another owner holds this lease, which was just read.
+
+        A lease that has ended by the clock of this process may be that of a live owner whose clock
+        is behind. It has to be as old as a lease of this writer lasts, by the clock of the store.
+        """
         if lease.expired or lease.owner == self._owner:
             return False
-        return self._now_ms() <= lease.valid_until + _CLOCK_DRIFT_MS
+        if self._now_ms() <= lease.valid_until + _CLOCK_DRIFT_MS:
+            return True
+        # Whoever replaces the lease after it was read changes its version too.
+        file = self._store.info(LEASE)
+        if file is None or file.modified is None:
+            return file is None  # removed just now; or the store tells no times
+        return not is_older(self._store, file, self._validity_ms / 1000, self._now)
 
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
@@ -228,17 +240,19 @@ class StorageBasedLock(TableLock):
             found = self._load()
         except StorageError:
             found = None
-        if found is None or not self._is_anothers(found.lease):
+        if found is None or found.lease.expired or found.lease.owner == self._owner:
             return f"{LEASE} changed hands each time"
         lease = found.lease
         self._see(lease)
         left_s = (lease.valid_until - self._now_ms()) / 1000
         since_s = self._now() if self._seen_since is None else self._seen_since[1]
         since = datetime.fromtimestamp(since_s, timezone.utc).isoformat(" ", "seconds")
-        return (
-            f"{lease.owner} has held it since {since} or earlier, by {LEASE}, and the lease lasts "
-            f"{left_s:.0f} s more unless it is renewed"
+        lasts = (
+            f"the lease lasts {left_s:.0f} s more unless it is renewed"
+            if left_s > 0
+            else "the lease has ended by the clock of this machine, and is new by that of the store"
         )
+        return f"{lease.owner} has held it since {since} or earlier, by {LEASE}, and {lasts}"
 
     def _describe_stuck(self) -> str:
         return f"It ends by itself in at most {self._validity_ms / 1000:g} s"

@@ -175,8 +175,8 @@ class Transactions(LockableTable):
         )
 
     def rollback_planner(self, config: TableConfig) -> RollbackPlanner:
-        """Return what plans rollbacks, without the table lock."""
-        return RollbackPlanner(self.store, config, self.limits, self.heartbeats)
+        """Return what plans rollbacks for a preview, without the table lock."""
+        return RollbackPlanner(self.store, config, self.limits, self.heartbeats.seems_expired)
 
     @contextmanager
     def exclusive(self, *, begins: bool = False) -> Iterator[Rollbacks]:

@@ -128,7 +128,9 @@ class Cleaner:
         rings, _ = load_outdated_rings(snapshot.state)
         outdated: list[FileInfo | OutdatedRing] = [*there, *rings]
         outdated += find_outdated_directories(snapshot)
-        outdated += self._find_left(snapshot.state, partitions)
+        outdated += self._find_left(
+            snapshot.state, partitions, self._owner.heartbeats.seems_expired
+        )
         files = tuple(each.path for each in outdated)
         size = sum(each.size for each in outdated)
         return CleanResult(files, size, earliest)
@@ -159,7 +161,7 @@ class Cleaner:
             table.check_held()
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)
-            left = self._find_left(snapshot.state, partitions)
+            left = self._find_left(snapshot.state, partitions, owner.heartbeats.is_expired)
             table.check_held()
             for file in (*directories, *left):
                 table.store.delete(file.path)
@@ -224,13 +226,18 @@ class Cleaner:
             return None
         return plan_clean(_load_basis(state, partitions), retention)
 
-    def _find_left(self, state: TableState, partitions: Sequence[str] | None) -> list[FileInfo]:
+    def _find_left(
+        self,
+        state: TableState,
+        partitions: Sequence[str] | None,
+        is_expired: Callable[[str], bool],
+    ) -> list[FileInfo]:
         """Return the temporary files that no writer will give their own name to.
 
         They are older than an hour, and no writer is at work, as heartbeats tell. A store other
         than a disk has no such files.
         """
-        store, heartbeats = state.store, self._owner.heartbeats
+        store = state.store
         if not store.failures_are_final:
             return []
         folders = state.lister.partitions if partitions is None else partitions
@@ -241,8 +248,7 @@ class Cleaner:
             if is_temporary_name(name)
         ]
         if not paths or any(
-            not heartbeats.is_expired(instant.requested_time)
-            for instant in state.timeline.pending.instants
+            not is_expired(instant.requested_time) for instant in state.timeline.pending.instants
         ):
             return []
         before = self._owner.machine.now() - _LEFT_AFTER_S

@@ -104,7 +104,8 @@ class Compactor:
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
         unplanned = load_unplanned(state.store, state.config, state.timeline)
-        found = self._find_pending(state.timeline.without(unplanned.values()))
+        timeline = state.timeline.without(unplanned.values())
+        found = _find_pending(timeline, self._owner.heartbeats.seems_expired)
         if found is None:
             plan = self._plan(snapshot, min_log_files, partitions)
         else:
@@ -193,7 +194,7 @@ class Compactor:
             owner.recovered(begins=is_new) as table,
         ):
             table.withdraw_unplanned()
-            found, plan = self._find_pending(table.timeline), None
+            found, plan = _find_pending(table.timeline, owner.heartbeats.is_expired), None
             if found is not None:
                 plan = load_compaction_plan(store, table.config, found, table.limits)
             else:
@@ -282,20 +283,6 @@ class Compactor:
         if plan is not None:
             snapshot.schema.merge_rules(state.config)  # likewise
         return plan
-
-    def _find_pending(self, timeline: Timeline) -> Instant | None:
-        """Return the oldest pending compaction that nobody is at; None if none is pending."""
-        pending = timeline.pending.of("compaction").instants
-        for instant in pending:
-            time = instant.requested_time
-            if instant.state is State.REQUESTED or self._owner.heartbeats.is_expired(time):
-                return instant
-        if pending:
-            raise ConflictError(
-                f"compaction {pending[0].requested_time} is being executed, as its heartbeat "
-                "tells; wait for it, or for two minutes if its writer is dead"
-            )
-        return None
 
 
 class StartedCompaction(ResumableWork):
@@ -445,3 +432,18 @@ def _metadata_of(snapshot: Snapshot, written: Mapping[str, Sequence[WriteStat]])
 
 Rewrite = Callable[[StartedCompaction], Sequence[bytes]]
 """Has the slices of a compaction rewritten, and returns a receipt for each."""
+
+
+def _find_pending(timeline: Timeline, is_expired: Callable[[str], bool]) -> Instant | None:
+    """Return the oldest pending compaction that nobody is at; None if none is pending."""
+    pending = timeline.pending.of("compaction").instants
+    for instant in pending:
+        time = instant.requested_time
+        if instant.state is State.REQUESTED or is_expired(time):
+            return instant
+    if pending:
+        raise ConflictError(
+            f"compaction {pending[0].requested_time} is being executed, as its heartbeat "
+            "tells; wait for it, or for two minutes if its writer is dead"
+        )
+    return None

@@ -258,7 +258,7 @@ class Maintenance:
             plan = load_requested_content(state.store, state.config, instant, state.limits)
             if not isinstance(plan, CleanerPlan) or not plan.is_own:
                 return None
-            if not self._owner.heartbeats.is_expired(instant.requested_time):
+            if not self._owner.heartbeats.seems_expired(instant.requested_time):
                 return None
         last = self._load_last_clean(state)
         retiring = find_retiring(state.timeline, state.commits, self._services, last)

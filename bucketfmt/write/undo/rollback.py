@@ -79,7 +79,9 @@ class Rollbacks:
     def __init__(self, table: LockedTable) -> None:
         self.table = table
         self._store, self._config = table.store, table.config
-        self.planner = RollbackPlanner(table.store, table.config, table.limits, table.heartbeats)
+        self.planner = RollbackPlanner(
+            table.store, table.config, table.limits, table.heartbeats.is_expired
+        )
 
     def roll_back(self, requested_time: str) -> RollbackResult:
         """Take one write back; if that was begun by someone before, finish it.

@@ -6,7 +6,7 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -40,7 +40,6 @@ from bucketfmt.timeline.load import (
     load_timeline,
     requested_name,
 )
-from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.pending_cleans import load_doomed
@@ -74,12 +73,17 @@ class RollbackPlanner:
     """
 
     def __init__(
-        self, store: Store, config: TableConfig, limits: Limits, heartbeats: Heartbeats
+        self,
+        store: Store,
+        config: TableConfig,
+        limits: Limits,
+        is_expired: Callable[[str], bool],
     ) -> None:
+        """Set up; see the attributes. `is_expired` is that of `Heartbeats`, or `seems_expired`."""
         self.store = store
         self.config = config
         self.limits = limits
-        self._heartbeats = heartbeats
+        self._is_expired = is_expired
 
     def load_timeline(self) -> Timeline:
         """Return the timeline as it stands."""
@@ -240,7 +244,7 @@ class RollbackPlanner:
 
     def is_dead(self, instant: Instant) -> bool:
         """Return whether the writer of a pending instant has to be taken for dead."""
-        return self._heartbeats.is_expired(instant.requested_time)
+        return self._is_expired(instant.requested_time)
 
     def _check_dead(self, instant: Instant) -> None:
         if not self.is_dead(instant):

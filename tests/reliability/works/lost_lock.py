@@ -110,7 +110,13 @@ class Trial:
         self._seeds = count(2)
 
     def open(self, store: Store | None = None, *, ahead_s: float = 0, **options: Any) -> bf.Table:
-        """Open the table as one more writer, whose clock is ahead of the others'."""
+        """Open the table as one more writer, whose clock is ahead of the others'.
+
+        So is the clock of the store from then on: the others' machines were suspended, and their
+        clocks have not been set yet.
+        """
+        if ahead_s:
+            self.files.now = lambda: self.clock.now() + ahead_s
         seed, now = SimulatedMachine(next(self._seeds)), self.clock.now
         machine = replace(
             self.clock.machine, randbits=seed.machine.randbits, now=lambda: now() + ahead_s

@@ -173,19 +173,19 @@ def die() -> None:
 
 @pytest.mark.rotated(1)
 @pytest.mark.parametrize("other", OTHER_WORKS)
-@pytest.mark.parametrize("clocks_differ", [False, True])
+@pytest.mark.parametrize("clock_stands_still", [False, True])
 def test_a_late_instant_has_not_the_time_of_another(
-    files: MemoryStore, other: str, clocks_differ: bool
+    files: MemoryStore, other: str, clock_stands_still: bool
 ) -> None:
     """The table is ahead of both clocks, and its next time is the same for both writers.
 
     A failed write was taken for completed, once another instant of its time was. The lease ends
-    while the writer stands still, or by the clock of the other alone.
+    while the writer stands still, as its clock may do too.
     """
     trial = ahead_of_its_clocks(files)
 
     def work() -> None:
-        ahead_s = LEASE_ENDS_S if clocks_differ else 0
+        ahead_s = LEASE_ENDS_S if clock_stands_still else 0
         trial.clock.sleep(LEASE_ENDS_S - ahead_s)
         OTHER_WORKS[other](trial.open(services=None, ahead_s=ahead_s))
 
@@ -726,7 +726,7 @@ def test_no_write_goes_to_file_groups_that_nobody_made_to_the_end(indexed: Memor
 
 @pytest.mark.rotated(1)
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_compaction_that_another_clock_takes_for_dead(tmp_path: Path, is_first: bool) -> None:
+def test_a_compaction_whose_clock_stood_still(tmp_path: Path, is_first: bool) -> None:
     """Who began it again had removed the files that the other then published: they were gone."""
     table = create(tmp_path / "t", table_type="MERGE_ON_READ", table_version=9)
     for given in (row("x", -1), row("y", -1, "q"), row("x", 0), row("y", 0, "q")):
