@@ -114,6 +114,7 @@ soak: setup interop-setup
 	$(BIN)/python -m soak threads --save
 	$(BIN)/python -m soak kills --save
 	$(BIN)/python -m soak moves --save
+	$(BIN)/python -m soak clocks --save
 	$(BIN)/python -m soak indexes --save
 	$(BIN)/python -m soak machine --save --workers 2
 	$(BIN)/python -m soak report

@@ -9,6 +9,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak threads          threads, forks and processes that share one Table
        python -m soak kills            processes that are killed amid work on a record index
        python -m soak moves            processes that move keys of a record index, and others
+       python -m soak clocks           processes whose clocks differ, stopped beyond their leases
        python -m soak indexes          tables opened with every index but their own
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak written          digests of what every work writes, to compare revisions
@@ -28,6 +29,7 @@ from soak.damage.lengths import FORGERS, forge_lengths
 from soak.damage.tables import TABLES
 from soak.damage.targets import TARGETS
 from soak.own_s3 import own_s3
+from soak.processes.clocks import run_clocks
 from soak.processes.kills import run_kills
 from soak.processes.moves import run_moves
 from soak.processes.threads import TRIALS, run_trials
@@ -87,6 +89,10 @@ def _parse_arguments() -> argparse.Namespace:
     moves.add_argument("--minutes", type=float, default=5, help="begin no table after this")
     moves.add_argument("--seed", type=int, default=0, help="of the first tables")
 
+    clocks = commands.add_parser("clocks")
+    clocks.add_argument("--minutes", type=float, default=10, help="begin no table after this")
+    clocks.add_argument("--seed", type=int, default=0, help="of the first tables")
+
     indexes = commands.add_parser("indexes")
     indexes.add_argument("--minutes", type=float, default=10, help="begin no table after this")
     indexes.add_argument("--seed", type=int, default=0, help="of the tables")
@@ -101,7 +107,7 @@ def _parse_arguments() -> argparse.Namespace:
 
     commands.add_parser("report")
 
-    for command in (corruption, crashes, meetings, threads, kills, moves, indexes, machine):
+    for command in (corruption, crashes, meetings, threads, kills, moves, clocks, indexes, machine):
         command.add_argument("--save", action="store_true", help="keep the figures for the report")
     for command in (corruption, fuzz, peers, crashes, meetings, machine):
         command.add_argument("--workers", type=int, default=2)
@@ -143,7 +149,12 @@ def main() -> int:
                 minutes=arguments.minutes,
                 save=arguments.save,
             )
-    by_minutes = {"indexes": run_subjects, "kills": run_kills, "moves": run_moves}
+    by_minutes = {
+        "clocks": run_clocks,
+        "indexes": run_subjects,
+        "kills": run_kills,
+        "moves": run_moves,
+    }
     if arguments.command in by_minutes:
         run = by_minutes[arguments.command]
         return run(arguments.seed, minutes=arguments.minutes, save=arguments.save)

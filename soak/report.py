@@ -34,7 +34,16 @@ def format_report(page: str) -> str:
     """Return the page with its tables made anew from the saved figures."""
     page = _between(page, "corruption", _table("corruption", ("damage", "file", "region")))
     page = _between(page, "peers", _table("peers", ("damage", "region", "reader")))
-    for name in ("crashes", "interleavings", "threads", "kills", "moves", "indexes", "machine"):
+    for name in (
+        "crashes",
+        "interleavings",
+        "threads",
+        "kills",
+        "moves",
+        "clocks",
+        "indexes",
+        "machine",
+    ):
         page = _between(page, name, _sums(name))
     return page
 

@@ -18,11 +18,12 @@ from bucketfmt.snapshot.overtaken import (
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["Step", "find_newer", "find_step"]
+__all__ = ["Step", "find_newer", "find_step", "find_times_of_services"]
 
 _FILE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clean"})
 _FILE_ACTIONS_LAYOUT_1 = _FILE_ACTIONS | {"rollback"}
 _STAY_BEHIND_RESTORE = frozenset({"clean", "rollback"})
+_SERVICES = ("clean", "commit", "compaction")  # a log compaction ends as a delta commit
 _SUFFIX_DIGITS = 3  # added by layout 1 to instants that only the metadata table has
 _MILLISECONDS_DIGITS = 17
 _FIRST_INITIAL_SUFFIX = "010"
@@ -38,18 +39,21 @@ class Step:
         ahead: Completed in the metadata table, so that they count, and unknown to the table.
         leftovers: Completed in the metadata table and pending in the table: of writes that died
             between the two, or are about to complete. They do not count.
+        doubled: Times of delta commits that services of the metadata table have too: files are
+            taken for those of the one or the other.
         is_unfinished: The metadata table was never initialised to the end.
     """
 
     missing: tuple[str, ...] = ()
     ahead: tuple[str, ...] = ()
     leftovers: tuple[str, ...] = ()
+    doubled: tuple[str, ...] = ()
     is_unfinished: bool = False
 
     @property
     def is_in_step(self) -> bool:
         """Whether the metadata table says what the folders and files of the table say."""
-        return not (self.missing or self.ahead or self.is_unfinished)
+        return not (self.missing or self.ahead or self.doubled or self.is_unfinished)
 
     def __str__(self) -> str:
         if self.is_unfinished:
@@ -58,6 +62,8 @@ class Step:
             return f"it lacks {_shown(self.missing)}"
         if self.ahead:
             return f"it has {_shown(self.ahead)}, which the table lacks"
+        if self.doubled:
+            return f"it has services at the times of {_shown(self.doubled)}"
         return "it is in step with the table"
 
 
@@ -83,7 +89,13 @@ def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = 
         missing=tuple(_find_missing(data, own, synced)),
         ahead=tuple(_find_ahead(data, metadata)),
         leftovers=tuple(sorted(synced & {i.requested_time for i in data.pending.instants})),
+        doubled=tuple(sorted(synced & find_times_of_services(metadata))),
     )
+
+
+def find_times_of_services(metadata: Timeline) -> set[str]:
+    """Return the requested times of the services of a metadata table, pending or not."""
+    return {i.requested_time for i in metadata.of(*_SERVICES).instants}
 
 
 def find_newer(before: Timeline, now: Timeline, metadata: Timeline) -> str | None:

@@ -81,6 +81,11 @@ class InstantClock:
             self._sleep(self._clock_skew_s)
         return taken
 
+    def pass_over(self, time: str) -> None:
+        """Have all times that are given from now on be later than this one."""
+        with self._guard:
+            self._last = max(self._last, time)
+
     def is_behind(self, time: str) -> bool:
         """Return whether the clock is yet to come to this time, which then followed a known one."""
         return format_instant_time(self._date()) < time

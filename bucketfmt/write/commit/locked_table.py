@@ -240,6 +240,8 @@ class LockedTable:
     ) -> LockedTable:
         """Return the table in a folder of this table. The lock of this table is its lock as well.
 
+        Instants of its own get later times than all of this table.
+
         Args:
             folder: Such as that of the metadata table.
             config: Its properties, if they were read under this lock.
@@ -250,6 +252,7 @@ class LockedTable:
             CorruptError: its properties are damaged.
             StorageError: the store failed.
         """
+        self.clock.pass_over(self.timeline.latest_time)
         below = LockableTable(self._access.below(folder))
         config = config or load_config(below.store, self.limits)
         return LockedTable(below, config, self.lock, timeline)

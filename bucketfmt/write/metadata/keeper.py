@@ -27,6 +27,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.definitions import find_secondary_columns
+from bucketfmt.metadata_table.in_step import find_times_of_services
 from bucketfmt.metadata_table.metadata_table import MetadataTable
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
 from bucketfmt.snapshot.kept_commits import KeptCommits
@@ -226,6 +227,10 @@ class MetadataKeeper:
                 return
         if not is_restore:
             _drop_lost(table, UpdateCollector(self._state_of(table, lister), change, found))
+        time = change.instant.requested_time
+        found = _with_time_free(table, found, time)
+        if found.table is None:
+            return
         below = table.below(METADATA_TABLE, found.table.config, found.table.timeline)
         served = serve_metadata_table(table, below)
         before = found if served is None else replace(found, table=served)
@@ -237,7 +242,6 @@ class MetadataKeeper:
             return collector.collect(table.config.metadata_partitions)
 
         pending = {instant.requested_time for instant in table.timeline.pending.instants}
-        time = change.instant.requested_time
         update = put_delta_commit(below, time, collect, pending)
         last = find_last_overtaking(below.timeline, time)
         if last is not None:
@@ -347,6 +351,18 @@ def _mended(table: LockedTable, found: LockedMetadata) -> LockedMetadata:
         )
         return _rebuilt(table, unfinished)
     return found
+
+
+def _with_time_free(table: LockedTable, found: LockedMetadata, time: str) -> LockedMetadata:
+    """Have no service of the metadata table at the time of an instant.
+
+    Services take a time that no instant of the table has. Where the table is ahead of all clocks
+    it gives the time again if the process died that had the service before its commit.
+    """
+    if found.table is None or time not in find_times_of_services(found.table.timeline):
+        return found
+    _warn(f"the metadata table is made anew: it has a service at the time of {time}")
+    return _rebuilt(table)
 
 
 def _rebuilt(table: LockedTable, names: Collection[str] = ()) -> LockedMetadata:

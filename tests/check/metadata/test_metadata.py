@@ -57,7 +57,8 @@ def test_m002_compaction_without_a_plan(tmp_path: Path, version: int) -> None:
     last = table.timeline.last
     assert last is not None
     below = root / ".hoodie/metadata" / table.config.timeline_path
-    path = below / f"{last.requested_time}{'001' * (version < 8)}.compaction.requested"
+    time = last.completion_time if version >= 8 else f"{last.requested_time}001"
+    path = below / f"{time}.compaction.requested"
     path.touch()
     finding = only_finding(root, "quick", "default", "full")
     assert (finding.id, finding.severity, finding.data_loss) == ("M002", "error", False)

@@ -17,7 +17,6 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.storage.s3_store import S3Store
-from bucketfmt.timeline.machine import Machine
 from tests.write.models import Model, create_table, rows
 from tests.write.shared_counter import assert_counted, begin_counter, count_up
 
@@ -25,6 +24,8 @@ boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto")
 
 Options = dict[str, Any]
+MORTAL = bf.WriterConfig(lock_lease_s=5, heartbeat_interval_s=2.5)
+"""Of a writer that dies, and of who waits for its end."""
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def _upsert_and_die(uri: str, options: Options, what: str) -> None:
         return False
 
     S3Store.put_if_absent = put_and_die  # type: ignore[method-assign]
-    bf.open(uri, options).upsert(us_rows(10, ts=2, price=2.0))
+    bf.open(uri, options, writer=MORTAL).upsert(us_rows(10, ts=2, price=2.0))
 
 
 def die_and_be_followed(s3_options: Options, uri: str, what: str) -> None:
@@ -179,10 +180,9 @@ def die_and_be_followed(s3_options: Options, uri: str, what: str) -> None:
         model.upsert(us_rows(10, ts=2, price=2.0))
     assert read(bf.open(uri, fresh(s3_options))) == model.rows
 
-    # Ten minutes later, when its lease and its heartbeat have run out.
-    later = bf.WriterConfig(machine=Machine(now=lambda: time.time() + 600))
+    time.sleep(7)  # until its heartbeat has run out; for the end of its lease the next one waits
     more = us_rows(7, ts=3, price=3.0)
-    bf.open(uri, fresh(s3_options), writer=later).upsert(more)
+    bf.open(uri, fresh(s3_options), writer=MORTAL).upsert(more)
     model.upsert(more)
     assert_holds(uri, s3_options, model)
     assert not bf.open(uri, fresh(s3_options)).timeline.pending.instants
