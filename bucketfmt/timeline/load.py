@@ -332,11 +332,12 @@ def load_resizes(
     store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, str]:
     """Return the requested time of the newest completed resize of rings, by partition path."""
-    found: dict[str, str] = {}
-    for instant in timeline.completed.of("replacecommit").instants:
-        time = instant.requested_time
-        found.update(dict.fromkeys(load_resized_partitions(store, config, time, limits), time))
-    return found
+    loaded = _load_each(
+        store,
+        timeline.completed.of("replacecommit").instants,
+        lambda instant: load_resized_partitions(store, config, instant.requested_time, limits),
+    )
+    return {path: instant.requested_time for instant, paths in loaded for path in paths}
 
 
 def load_resized_partitions(

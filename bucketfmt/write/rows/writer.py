@@ -26,6 +26,7 @@ from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.newest import on_newest
@@ -196,7 +197,7 @@ class TableWriter:
             heartbeat.abandon()
 
     def _snapshot_with_records(self, timeline: Timeline | None = None) -> Snapshot:
-        """Return the table now; its record index is made if a dead writer was making it anew.
+        """Return the table now; its record index is made anew if dead writers left it out of step.
 
         Rows are routed before a commit begins, which would make the index otherwise.
 
@@ -209,7 +210,8 @@ class TableWriter:
         except (ConflictError, CorruptError, IndexUnknownError, TableNotFoundError):
             transactions = self._transactions
             config = load_config(transactions.store, transactions.limits)
-            if not config.metadata_partitions_unfinished:
+            listed = (*config.metadata_partitions, *config.metadata_partitions_unfinished)
+            if RECORD_INDEX not in listed:
                 raise
             with transactions.exclusive() as rollbacks:
                 self._adopt(rollbacks.table.config)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -259,3 +261,34 @@ def test_a_filter_on_the_partition_column_goes_by_paths() -> None:
     assert table.lookup([key])["region"].to_pylist() == ["us"]
     assert table.scan(["id"], "region = 'us' and id = 'key-000001'").count() == 0
     assert table.scan(["id"], "region != 'eu' and id = 'key-000001'").count() == 1
+
+
+@pytest.mark.parametrize(("table_type", "version"), KINDS)
+@pytest.mark.parametrize("is_ahead", [True, False])
+def test_a_write_makes_an_index_anew_that_is_out_of_step(
+    tmp_path: Path, table_type: Any, version: int, is_ahead: bool
+) -> None:
+    """A writer stood still, was taken back, and put its part into the metadata table then."""
+    table = create_table(tmp_path / "t", bf.RecordIndex(), table_type, table_version=version)
+    model = Model()
+    for ts in (1, 2, 3):
+        table.upsert(rows(range(5 * ts), ts))
+        model.upsert(rows(range(5 * ts), ts))
+    known = [i.requested_time for i in table.timeline.writes.completed.instants]
+    below = tmp_path / "t/.hoodie/metadata" / table.config.timeline_path
+    if is_ahead:
+        late = str(int(known[1]) + 1)
+        for path in [*below.glob(f"{known[1]}*")]:
+            shutil.copy(path, below / path.name.replace(known[1], late))
+    else:
+        for path in [*below.glob(f"{known[-1]}*")]:
+            path.unlink()
+    table = bf.open(tmp_path / "t")
+    why = f"it has {late}, which the table lacks" if is_ahead else f"it lacks {known[-1]}"
+    with pytest.raises(bf.IndexUnknownError, match=why):
+        table.locate(["key-000001"])
+    with pytest.warns(UserWarning, match="the metadata table is made anew"):
+        table.upsert(rows(range(20), 4))
+    model.upsert(rows(range(20), 4))
+    assert_holds(table.uri, model)
+    assert table.check(depth="full").status == "clean"
