@@ -207,11 +207,12 @@ class TableWriter:
         snapshot = self._snapshot_at(timeline)
         try:
             return on_newest(self._snapshot, self._with_records, snapshot)
-        except (ConflictError, CorruptError, IndexUnknownError, TableNotFoundError):
+        except (ConflictError, CorruptError, IndexUnknownError, TableNotFoundError) as error:
             transactions = self._transactions
             config = load_config(transactions.store, transactions.limits)
-            listed = (*config.metadata_partitions, *config.metadata_partitions_unfinished)
-            if RECORD_INDEX not in listed:
+            is_there = RECORD_INDEX in config.metadata_partitions
+            is_out_of_step = is_there and isinstance(error, IndexUnknownError)
+            if not (is_out_of_step or config.metadata_partitions_unfinished):
                 raise
             with transactions.exclusive() as rollbacks:
                 self._adopt(rollbacks.table.config)
