@@ -472,21 +472,28 @@ class Transaction(PendingInstant):
             self._is_ended = True
 
     def _abort(self) -> None:
-        """Remove the instant and its files, data first: readers see no leftover file."""
+        """Remove the instant and its files, data first: readers see no leftover file.
+
+        The requested file goes last. Where the table is ahead of the clocks of its writers, its
+        time is given again from then on, and files of that time are another writer's.
+        """
         store, config = self.table.store, self.config
+        inflight, requested = (
+            format_instant_file_name(
+                self.instant, self._instant.action, state, None, config.timeline_layout
+            )
+            for state in (State.INFLIGHT, State.REQUESTED)
+        )
         delete_announced_files(store, self.instant, self.table.limits)
         if self._is_tried:
             self.table.prepare_removal(self.instant, _leave_to_next)
-        for state in (State.INFLIGHT, State.REQUESTED):
-            name = format_instant_file_name(
-                self.instant, self._instant.action, state, None, config.timeline_layout
-            )
-            delete_instant_file(store, config, name)
+        delete_instant_file(store, config, inflight)
         self.heartbeat.stop()
         # Tasks of other processes that still ran have announced files since; later ones find that
         # the instant has ended.
         delete_announced_files(store, self.instant, self.table.limits)
         delete_markers(store, self.instant)
+        delete_instant_file(store, config, requested)
         self._is_ended = True
 
 

@@ -56,8 +56,8 @@ def remove_late_commits(rollbacks: Rollbacks) -> None:
 def _take_back_dead(rollbacks: Rollbacks, instant: Instant) -> None:
     """Roll a failed write back, unless its writer does.
 
-    A writer that gives up does not hold the lock. It takes its instant off the timeline, then its
-    heartbeat, and then its markers.
+    A writer that gives up does not hold the lock. It removes its files and its inflight file, then
+    its heartbeat, its markers, and last its requested file.
     """
     table = rollbacks.table
     timeline = table.load_timeline()
