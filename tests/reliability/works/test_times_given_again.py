@@ -54,6 +54,7 @@ def begin(trial: Trial, begun: list[bf.StartedWrite], receipts: list[bytes]) -> 
     receipts.extend(begun[0].task.write(row("x", 2), "0-0-2"))
 
 
+@pytest.mark.rule("WRITE-10")
 @pytest.mark.rotated(1)
 @pytest.mark.parametrize(("version", "table_type"), KINDS)
 def test_who_gives_up_removes_no_file_of_another(
