@@ -52,6 +52,7 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.services.left_logs import load_left_logs
 from bucketfmt.write.services.plan_clean import (
     CleanBasis,
     Retention,
@@ -63,7 +64,6 @@ from bucketfmt.write.services.plan_clean import (
     parse_clean_plan,
     plan_clean,
 )
-from bucketfmt.write.services.restored_over import load_restored_over
 from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, load_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
@@ -338,7 +338,7 @@ def _load_basis(state: TableState, partitions: Sequence[str] | None) -> CleanBas
         clustering=clustering,
         compacting=compacting,
         needed=needed,
-        restored_over=load_restored_over(state, chain.from_iterable(sliced.values())),
+        left_logs=load_left_logs(state, chain.from_iterable(sliced.values())),
     )
 
 

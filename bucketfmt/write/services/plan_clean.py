@@ -92,8 +92,7 @@ class CleanBasis:
         compacting: File groups that pending compactions will rewrite, each with the requested
             time of its compaction.
         needed: Names of files that savepoints and pending compactions need.
-        restored_over: Paths of log files whose file slice a restore took back, and in which nothing
-            counts.
+        left_logs: Paths of log files in which nothing counts, since a plan was taken back.
     """
 
     root: str
@@ -103,7 +102,7 @@ class CleanBasis:
     clustering: Collection[FileGroupId]
     compacting: Mapping[FileGroupId, str]
     needed: Collection[str]
-    restored_over: Collection[str] = ()
+    left_logs: Collection[str] = ()
 
 
 def is_idle(timeline: Timeline, retention: Retention) -> bool:
@@ -119,7 +118,7 @@ def plan_clean(basis: CleanBasis, retention: Retention) -> CleanerPlan | None:
 
     A file group that is being clustered is left alone. A replaced file group goes as a whole once
     no retained commit reads it, unless one of its files is needed; of every other file group the
-    slices of `find_old_files` go, and log files that a restore left.
+    slices of `find_old_files` go, and log files that Hudi left of a plan that was taken back.
     """
     timeline = basis.view.timeline
     if is_idle(timeline, retention):
@@ -166,7 +165,7 @@ def _find_files(
             if _is_past(by, earliest) and not _is_needed(files, basis.needed):
                 yield from files
             continue
-        left = [file for file in files if file.path in basis.restored_over]
+        left = [file for file in files if file.path in basis.left_logs]
         if not _is_needed(left, basis.needed):
             yield from sorted(left, key=_version_of)  # the command blocks last
         kept = [file for file in files if file not in left] if left else files

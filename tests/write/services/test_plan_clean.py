@@ -83,7 +83,7 @@ def basis_of(
     clustering: Sequence[FileGroupId] = (),
     compacting: Mapping[FileGroupId, str] | None = None,
     needed: Sequence[DataFile] = (),
-    restored_over: Sequence[DataFile] = (),
+    left_logs: Sequence[DataFile] = (),
 ) -> CleanBasis:
     timeline = Timeline(tuple(sorted(instants, key=lambda i: i.requested_time)), 2)
     return CleanBasis(
@@ -96,7 +96,7 @@ def basis_of(
         clustering=clustering,
         compacting=compacting or {},
         needed={str(file.name) for file in needed},
-        restored_over=paths(*restored_over),
+        left_logs=paths(*left_logs),
     )
 
 
@@ -169,7 +169,7 @@ BASES = [base(n) for n in range(1, 6)]
             id="a compaction completed late",
         ),
         pytest.param(
-            basis_of(FIVE, [base(4), log(3), log(3, 2)], restored_over=[log(3), log(3, 2)]),
+            basis_of(FIVE, [base(4), log(3), log(3, 2)], left_logs=[log(3), log(3, 2)]),
             Retention(retain=2),
             paths(log(3), log(3, 2)),
             id="log files that a restore left",
@@ -178,7 +178,7 @@ BASES = [base(n) for n in range(1, 6)]
             basis_of(
                 FIVE,
                 [base(1), log(3), log(3, 2)],
-                restored_over=[log(3), log(3, 2)],
+                left_logs=[log(3), log(3, 2)],
                 needed=[log(3, 2)],
             ),
             Retention(retain=2),
