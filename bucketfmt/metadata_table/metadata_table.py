@@ -11,6 +11,7 @@ from functools import partial
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.metadata.metadata_keys import file_id_prefix, keeps_newest_record
+from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
@@ -159,10 +160,18 @@ class MetadataTable:
         return MetadataPartition(name, readers, waiting_count(self.store))
 
     def _may_be_empty(self, name: str) -> bool:
-        """Whether a partition has no file group until the table has a partition."""
+        """Whether a partition has no file group until the table has a file."""
         definitions = load_index_definitions(self.store, self._data_config, self.limits)
         definition = definitions.get(name)
-        return definition is not None and definition.is_partitioned
+        return definition is not None and definition.is_partitioned and not self._lists_files()
+
+    def _lists_files(self) -> bool:
+        return "files" in self.partition_names and any(
+            isinstance(record, FilesRecord)
+            and not record.are_partitions
+            and any(not entry.is_deleted for entry in record.entries.values())
+            for _, record in self.partition("files").scan()
+        )
 
     @cached_property
     def step(self) -> Step:

@@ -27,6 +27,7 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.table_access import TableAccess
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata.keeper import MetadataKeeper
+from bucketfmt.write.properties.metadata_table import LateRemovalError
 from bucketfmt.write.undo.recovery import recover, remove_late_commits
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
@@ -106,7 +107,8 @@ class Transactions(LockableTable):
                 with suppress(BucketfmtError), super().locked() as table:
                     if isinstance(error, LatePlanError):
                         Rollbacks(table).withdraw_late(error)
-                    self.metadata_keeper.make_whole(table)
+                    if isinstance(error, LateRemovalError):
+                        self.metadata_keeper.make_whole(table, error.folder)
             raise
 
     def begin(self, action: str) -> Transaction:

@@ -15,11 +15,12 @@ from dataclasses import replace
 from functools import partial
 
 from bucketfmt.choices import MetadataPolicy
-from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.buckets.index_settings import has_buckets
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.index.model import Index
@@ -28,7 +29,6 @@ from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.definitions import find_secondary_columns
 from bucketfmt.metadata_table.in_step import find_times_of_services
-from bucketfmt.metadata_table.metadata_table import MetadataTable
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister, StoreLister
@@ -124,10 +124,15 @@ class MetadataKeeper:
                 "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
             )
 
-    def make_whole(self, table: LockedTable) -> None:
-        """Make partitions anew that lack file groups: another may have removed them late.
+    def make_whole(self, table: LockedTable, folder: str) -> None:
+        """Make anew what a writer that had lost its lock removed of the metadata table.
 
-        Call it where a lock was lost, with the lock of now. Errors as of `check`.
+        What is there does not tell: of a file group one file may be gone, and of those that a
+        partitioned index has for the partitions of the table some. Errors as of `check`.
+
+        Args:
+            table: The table, with the lock of now.
+            folder: Of the metadata table, or of one of its partitions.
         """
         if self._policy != "sync" or not _listed(table.config):
             return
@@ -136,10 +141,10 @@ class MetadataKeeper:
             _mended(table, found)
             return
         names = found.table.partition_names
-        broken = [name for name in names if _lacks_groups(found.table, name)]
-        if broken:
-            _warn(f"{', '.join(broken)} of the metadata table lacks file groups, and is made anew")
-            _rebuilt(table, () if "files" in broken else broken)
+        gone = [n for n in names if folder in (METADATA_TABLE, join_path(METADATA_TABLE, n))]
+        if gone:
+            _warn(f"{', '.join(gone)} of the metadata table lacks file groups, and is made anew")
+            _rebuilt(table, () if "files" in gone else gone)
 
     def _find(self, table: LockedTable, *ahead: Callable[[], object]) -> LockedMetadata | None:
         """Return the metadata table that is to be kept in step; None if there is none.
@@ -311,16 +316,6 @@ def _listed(config: TableConfig) -> set[str]:
         *config.metadata_partitions_inflight,
         *config.metadata_partitions_unfinished,
     }
-
-
-def _lacks_groups(metadata: MetadataTable, name: str) -> bool:
-    try:
-        metadata.partition(name)
-    except CorruptError:
-        return True
-    except UnsupportedError:  # of a kind that is not made here
-        pass
-    return False
 
 
 def _drop_lost(table: LockedTable, collector: UpdateCollector) -> None:

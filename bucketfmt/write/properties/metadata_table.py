@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import (
     METADATA_PARTITIONS,
@@ -18,7 +19,19 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import change_properties
 
-__all__ = ["drop_metadata_table", "remove_folder", "with_partitions"]
+__all__ = ["LateRemovalError", "drop_metadata_table", "remove_folder", "with_partitions"]
+
+
+class LateRemovalError(ConflictError):
+    """A folder was removed, or some of its files, and the lock was lost: it may be another's.
+
+    Attributes:
+        folder: The metadata table, or one of its partitions.
+    """
+
+    def __init__(self, folder: str, lost: ConflictError) -> None:
+        super().__init__(str(lost))
+        self.folder = folder
 
 
 def drop_metadata_table(
@@ -53,15 +66,21 @@ def remove_folder(store: Store, folder: str, check_held: Callable[[], object]) -
     Args:
         store: The table's files.
         folder: The path.
-        check_held: Raises where the lock was lost: before, nothing is removed; after, what is gone
-            may be its next owner's.
+        check_held: Raises where the lock was lost.
 
     Raises:
+        ConflictError: the lock was lost before, and nothing is removed.
+        LateRemovalError: the lock was lost meanwhile.
         StorageError: the store failed; do it again.
     """
     check_held()
-    store.delete_tree(folder)
-    check_held()
+    try:
+        store.delete_tree(folder)
+    finally:
+        try:
+            check_held()
+        except ConflictError as lost:
+            raise LateRemovalError(folder, lost) from lost
 
 
 def with_partitions(

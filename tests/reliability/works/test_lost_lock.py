@@ -707,6 +707,68 @@ def test_what_a_late_rebuild_removed_is_made_anew(indexed: MemoryStore, partitio
     assert trial.open().lookup(["b"]).to_pylist() == row("b", 3).to_pylist()
 
 
+@pytest.fixture(scope="module")
+def indexed_by_partition(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
+    """As `indexed`, with a record index that has file groups for each partition."""
+    path: Path = tmp_path_factory.mktemp("by-partition") / "t"
+    table = create(
+        path, index=bf.RecordIndex(partitioned=True), writer=bf.WriterConfig(services=None)
+    )
+    for key, value, partition in (("x", 0, "p"), ("y", 1, "q")):
+        table.upsert(row(key, value, partition))
+    return MemoryStore.of_folder(path)
+
+
+class HalfRemoved(PausedStore):
+    """Stands still once it has listed a folder that is to go, and removes one of these files."""
+
+    def delete_tree(self, path: str) -> None:
+        if self._meanwhile is None or not self._before(path):
+            super().delete_tree(path)
+            return
+        last = max(file.path for file in self.list(f"{path}/record_index"))
+        self._pause(path)
+        self.delete(last)
+
+
+def rebuild_late(trial: Trial, folder: str, kind: type[PausedStore]) -> None:
+    """Have a rebuild stand still before or while it removes a folder, which another makes anew."""
+
+    def meanwhile() -> None:
+        trial.clock.sleep(LEASE_ENDS_S)
+        rebuild_and_write(trial)
+
+    trial.open().metadata_table.rebuild()  # names are those of the next one
+    late = kind(trial.files, meanwhile, lambda path: path == folder)
+    with (
+        pytest.warns(UserWarning, match="record_index of the metadata table lacks file groups"),
+        pytest.raises(bf.ConflictError, match="lock"),
+    ):
+        trial.open(late).metadata_table.rebuild()
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [(".hoodie/metadata", HalfRemoved), (".hoodie/metadata/record_index", PausedStore)],
+)
+def test_what_a_late_rebuild_removed_of_a_partitioned_index_is_made_anew(
+    indexed_by_partition: MemoryStore, folder: str, kind: type[PausedStore]
+) -> None:
+    """The index had no file group any more, and an upsert added rows with keys that were there."""
+    trial = Trial(indexed_by_partition)
+    rebuild_late(trial, folder, kind)
+    for key, value, partition in (("x", 5, "p"), ("y", 6, "q")):
+        trial.open().upsert(row(key, value, partition))
+    trial.check({"x": 5, "y": 6, "b": 3})
+
+
+def test_a_file_that_a_late_rebuild_removed_is_made_anew(indexed: MemoryStore) -> None:
+    """The base file alone of a file group was gone, whose log file holds nothing."""
+    trial = Trial(indexed)
+    rebuild_late(trial, ".hoodie/metadata", HalfRemoved)
+    trial.check({"x": 0, "y": 1, "late": 2, "b": 3})
+
+
 def test_no_write_goes_to_file_groups_that_nobody_made_to_the_end(indexed: MemoryStore) -> None:
     """Its log file was all that the file group had: files were missing to readers."""
     trial = Trial(indexed)

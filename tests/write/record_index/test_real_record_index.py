@@ -251,6 +251,27 @@ def test_errors_about_damage_say_how_to_make_the_metadata_table_anew(name: str) 
     assert bf.open(table.uri).check(depth="full").status == "clean"
 
 
+def test_a_partitioned_index_without_file_groups_is_damaged_once_the_table_has_files() -> None:
+    """No key was found by it: upserts wrote rows a second time, and deletes deleted nothing."""
+    table = create_table("memory://partitioned_record_index/lost", bf.RecordIndex(partitioned=True))
+    table.upsert(rows(range(6), ts=1))
+    keys = table.scan().to_arrow().select(["id", "region"])
+    table.store.delete_tree(".hoodie/metadata/record_index")
+    lost = bf.open(table.uri)
+    for act in (
+        lambda: lost.locate(keys),
+        lambda: lost.upsert(rows(range(6), ts=2)),
+        lambda: lost.delete(keys),
+    ):
+        with pytest.raises(bf.CorruptError, match=r"record_index .* has no file group.*rebuild"):
+            act()
+    assert {finding.id for finding in lost.check(depth="full").findings} == {"M002"}
+    lost.metadata_table.rebuild("record_index")
+    lost.upsert(rows(range(6), ts=2))
+    assert lost.scan().count() == 6
+    assert lost.check(depth="full").status == "clean"
+
+
 def test_a_filter_on_the_partition_column_goes_by_paths() -> None:
     table = make("memory://record_index_and_filters")
     key = "key-000001"
