@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bucketfmt.errors import StorageError
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.memory_store import MemoryStore
@@ -76,6 +77,19 @@ def test_another_process_that_removes_the_file_makes_it_wait() -> None:
             return None
 
     assert not is_older(Shared(now=lambda: AT), put(AT - 100), 10, lambda: AT)
+
+
+def test_a_store_that_refuses_deletions_tells_its_time() -> None:
+    class Kept(MemoryStore):
+        def delete(self, path: str) -> None:
+            raise StorageError("Access Denied")
+
+    moments = [AT, AT + 100]
+    store = Kept(now=lambda: moments[0])
+    assert not is_older(store, put(AT - 9), 10, lambda: AT + 3600)
+    assert list(store.files) == [PROBE]
+    moments.pop(0)
+    assert is_older(store, put(AT - 9), 10, lambda: AT + 3600)
 
 
 def test_the_clock_of_the_process_alone() -> None:

@@ -8,7 +8,9 @@ this one by more than a lease lasts. Hudi goes by the clock of the process alone
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from bucketfmt.errors import StorageError
 from bucketfmt.format.names.layout import STORE_TIME
 from bucketfmt.storage.store import FileInfo, Store
 
@@ -42,7 +44,8 @@ def is_older(store: Store, file: FileInfo, age_s: float, now: Callable[[], float
         return False
     store.replace(STORE_TIME, b"")
     put_now = store.info(STORE_TIME)
-    store.delete(STORE_TIME)
+    with suppress(StorageError):  # a file that is left hurts no one: it is put again each time
+        store.delete(STORE_TIME)
     if put_now is None or put_now.modified is None:
         return False
     # In HTTP dates are whole seconds: each may be almost a second too early.
