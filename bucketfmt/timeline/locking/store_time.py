@@ -40,7 +40,7 @@ def is_older(store: Store, file: FileInfo, age_s: float, now: Callable[[], float
     Raises:
         StorageError: the store failed.
     """
-    if file.modified is None or 0 <= now() - file.modified <= age_s:
+    if file.modified is None or abs(now() - file.modified) <= age_s:
         return False
     store.replace(STORE_TIME, b"")
     put_now = store.info(STORE_TIME)
