@@ -53,8 +53,8 @@ _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
 _U32s = npt.NDArray[np.uint32]
 
-_CHUNK_ROWS = 1 << 14
-_CHUNK_BYTES = 1 << 18  # a call costs little for each byte, and most arrays of a chunk stay cached
+_CHUNK_ROWS = 1 << 15
+_CHUNK_BYTES = 1 << 19  # a call costs little for each byte, and most arrays of a chunk stay cached
 
 
 def java_string_hashes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:

@@ -27,8 +27,13 @@ _T = TypeVar("_T", bound=np.generic)
 
 _REACH = 3  # the bytes of a character before and behind a byte
 
-# First bytes after which not every continuation byte may follow: the least and the largest.
-_SECOND_BYTES = ((0xE0, 0xA0, 0xBF), (0xED, 0x80, 0x9F), (0xF0, 0x90, 0xBF), (0xF4, 0x80, 0x8F))
+# First bytes after which not every continuation byte may follow, and those that may not.
+_SECOND_BYTES = (
+    (0xE0, np.less, np.uint8(0xA0)),
+    (0xED, np.greater, np.uint8(0x9F)),
+    (0xF0, np.less, np.uint8(0x90)),
+    (0xF4, np.greater, np.uint8(0x8F)),
+)
 _LAST_FIRST_BYTE = 0xF4
 
 _SAMPLE_BYTES = 1 << 10
@@ -96,13 +101,13 @@ def find_units(lanes: Lanes) -> tuple[npt.NDArray[np.uint16], _Flags]:
     lines, beside = lanes.margined, lanes.beside
     continues = (lines & 0xC0) == 0x80
     data, begins = beside(lines, 0), ~beside(continues, 0)
-    if not _is_utf8(lanes, begins):
+    pairs = lines >= 0xF0
+    if not _is_utf8(lanes, begins, pairs):
         raise CorruptError("a string column holds bytes that are not UTF-8")
     behind = beside(continues, 1)  # one more byte of the character follows
     shifts = behind.view(np.uint8) + (behind & beside(continues, 2))
     shifts *= np.uint8(6)
     bits = data & (np.uint8(0x3F) + (data < 0x80) * np.uint8(0x40))
-    pairs = lines >= 0xF0
     if not pairs.any():
         return np.left_shift(bits, shifts, dtype=np.uint16), begins
 
@@ -121,21 +126,28 @@ def find_units(lanes: Lanes) -> tuple[npt.NDArray[np.uint16], _Flags]:
     return worth, begins
 
 
-def _is_utf8(lanes: Lanes, begins: _Flags) -> bool:
-    """Return whether the bytes are UTF-8; `begins` marks those that are first bytes."""
-    before = [lanes.beside(lanes.margined, -distance) for distance in range(4)]
-    data, behind = before[0], lanes.beside(lanes.margined, 1)
-    wanted = before[1] >= 0xC0
-    wanted |= before[2] >= 0xE0
-    wanted |= before[3] >= 0xF0
-    if (wanted == begins).any():
+def _is_utf8(lanes: Lanes, begins: _Flags, pairs: _Flags) -> bool:
+    """Return whether the bytes are UTF-8.
+
+    Args:
+        lanes: The bytes.
+        begins: Marks the first bytes of characters.
+        pairs: Marks those of four bytes, in lines with margins.
+    """
+    behind, data, before, before_that = (
+        lanes.beside(lanes.margined, distance) for distance in (1, 0, -1, -2)
+    )
+    wanted = before >= 0xC0
+    wanted |= before_that >= 0xE0
+    wanted |= lanes.beside(pairs, -3)
+    if np.equal(wanted, begins, out=wanted).any():
         return False
     if data.max() > _LAST_FIRST_BYTE or ((data & 0xFE) == 0xC0).any():
         return False
-    for first, least, largest in _SECOND_BYTES:
+    for first, is_wrong, bound in _SECOND_BYTES:
         is_first = data == first
         if is_first.any():
-            is_first &= (behind < least) | (behind > largest)
+            is_first &= is_wrong(behind, bound)
             if is_first.any():
                 return False
     return True
