@@ -7,54 +7,38 @@ be there, and at the end the check finds nothing.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
-import signal
 import time
 import traceback
 import warnings
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.timeline.machine import Machine
 from soak.figures import tell_figures
-from soak.processes.rounds import play_rounds
+from soak.processes.children import hear, start_child, stop_in_turns
+from soak.processes.rounds import Kind, check_clean, play_rounds
 
-__all__ = ["KINDS", "Kind", "play_clocks", "run_clocks"]
+__all__ = ["KINDS", "play_clocks", "run_clocks"]
 
 _SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
 _SHARED = [f"shared-{number}" for number in range(20)]
-_INDEXES = {"simple:2": bf.SimpleBucketIndex(2), "record": bf.RecordIndex()}
 _SECONDS = 25  # of a table
 _LEASE_S, _HEARTBEAT_S = 1.5, 1.0
 _STOPS_S = (0.2, 2.2, 4.0)
 _SKEWS_S = (1, 5, 60, 3600)
 _AHEAD_S = 5 * 3600  # of who made the table
-_FIGURES = ("works", "stops", "conflicts")
-
-
-class Kind(NamedTuple):
-    """A kind of table."""
-
-    version: int
-    table_type: Any
-    index: str
-
 
 KINDS = [
     Kind(version, table_type, index)
     for version in (6, 8, 9)
     for table_type in ("MERGE_ON_READ", "COPY_ON_WRITE")
-    for index in _INDEXES
+    for index in ("simple:2", "record")
 ]
 
 
@@ -148,29 +132,22 @@ def play_clocks(
         schema=_SCHEMA,
         record_key=["id"],
         ordering=["n"],
-        index=_INDEXES[kind.index],
+        index=bf.parse_index(kind.index),
         table_type=kind.table_type,
         table_version=kind.version,
         writer=_writer(ahead_s),
     )
     table.upsert(_as_table(dict.fromkeys(_SHARED, 0)))
     skews = [0, chance.choice(_SKEWS_S), -chance.choice(_SKEWS_S)]
-    context, until = multiprocessing.get_context("fork"), time.monotonic() + seconds
-    children = []
-    for number, skew in enumerate(skews):
-        connection, childs = context.Pipe(duplex=False)
-        arguments = (folder, number, skew, f"{seed} {number}", until, childs)
-        child = context.Process(target=_run, args=arguments)
-        child.start()
-        childs.close()
-        children.append((child, connection))
-    stops = 0
-    while time.monotonic() < until:
-        _stand_still(chance.choice(children)[0], chance.uniform(0, 1.2), chance.choice(_STOPS_S))
-        stops += 1
-    told: list[_Told] = [connection.recv() for _, connection in children]
-    for child, _ in children:
-        child.join()
+    until = time.monotonic() + seconds
+    children = [
+        start_child(_run, folder, number, skew, f"{seed} {number}", until)
+        for number, skew in enumerate(skews)
+    ]
+    stops = stop_in_turns(
+        children, until, chance, lambda: (chance.uniform(0, 1.2), chance.choice(_STOPS_S))
+    )
+    told: list[_Told] = hear(children)
     figures = Counter(works=sum(each.works for each in told), stops=stops)
     figures["conflicts"] = sum(each.conflicts for each in told)
     wrong = [each.wrong for each in told if each.wrong is not None]
@@ -181,17 +158,6 @@ def play_clocks(
             wrong.append(traceback.format_exc())
     of_what = f"{kind} with seed {seed}, clocks {skews}, made {ahead_s} s ahead"
     return figures, f"{of_what}: {wrong[0]}" if wrong else None
-
-
-def _stand_still(child: BaseProcess, after_s: float, how_long_s: float) -> None:
-    """Stop a process at any moment, while the others go on."""
-    if child.pid is None:
-        return
-    time.sleep(after_s)
-    with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGSTOP)
-        time.sleep(how_long_s)
-        os.kill(child.pid, signal.SIGCONT)
 
 
 def _check(folder: str, told: list[_Told]) -> None:
@@ -217,9 +183,7 @@ def _check(folder: str, told: list[_Told]) -> None:
     pending = table.timeline.pending.of("commit", "deltacommit").instants
     if pending:
         raise AssertionError(f"writes are pending: {pending}")
-    findings = [each for each in table.check(depth="full").findings if each.severity != "info"]
-    if findings:
-        raise AssertionError(f"{findings}")
+    check_clean(table)
 
 
 def _as_table(rows: dict[str, int]) -> pa.Table:
@@ -234,9 +198,5 @@ def run_clocks(seed: int, *, minutes: float, save: bool) -> int:
         minutes: Begin no table after this.
         save: Keep the figures for the report.
     """
-
-    def play(folder: str, kind: Kind, own: str) -> tuple[Counter[str], str | None]:
-        counts, wrong = play_clocks(folder, kind, own, _SECONDS)
-        return Counter({name: counts[name] for name in _FIGURES}), wrong
-
+    play = partial(play_clocks, seconds=_SECONDS)
     return tell_figures(play_rounds(KINDS, play, [1, 3, 6], seed, minutes), "clocks", save=save)

@@ -8,7 +8,6 @@ scan does, and the check finds nothing.
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 import traceback
@@ -18,15 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import bucketfmt as bf
 from soak.figures import tell_figures
-from soak.processes.rounds import play_rounds
+from soak.processes.children import start_child
+from soak.processes.rounds import Kind, check_clean, play_rounds
 
-__all__ = ["KINDS", "Kind", "play_kills", "run_kills"]
+__all__ = ["KINDS", "play_kills", "run_kills"]
 
 _SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("ts", pa.int64())]
@@ -44,14 +43,6 @@ def _writer(lease_s: float) -> bf.WriterConfig:
     return bf.WriterConfig(
         lock="storage", lock_lease_s=lease_s, heartbeat_interval_s=lease_s * 0.15, services=None
     )
-
-
-class Kind(NamedTuple):
-    """A kind of table."""
-
-    version: int
-    table_type: Any
-    index: str
 
 
 KINDS = [
@@ -168,7 +159,7 @@ class _Worker:
 
 
 def _run(
-    uri: str, writer: bf.WriterConfig, known: _Known, connection: Connection, seed: float
+    uri: str, writer: bf.WriterConfig, known: _Known, seed: float, connection: Connection
 ) -> None:
     """Be the child."""
     warnings.simplefilter("ignore")
@@ -194,7 +185,7 @@ def play_kills(
         The works that were done, and what is wrong, in words; None if nothing is.
     """
     chance = random.Random(f"{seed} {kind}")  # noqa: S311
-    context, known, works = multiprocessing.get_context("fork"), _Known(), 0
+    known, works = _Known(), 0
     index, writer = bf.parse_index(kind.index), _writer(lease_s)
     table = bf.create(
         folder,
@@ -210,17 +201,14 @@ def play_kills(
     if not isinstance(index, bf.RecordIndex):
         table.metadata_table.init("record_index")
     for _ in range(kills):
-        connection, childs = context.Pipe(duplex=False)
-        child = context.Process(target=_run, args=(folder, writer, known, childs, chance.random()))
-        child.start()
-        childs.close()
+        child = start_child(_run, folder, writer, known, chance.random())
         time.sleep(chance.uniform(*_LIFE_S))
-        child.kill()
-        child.join()
+        child.process.kill()
+        child.process.join()
         begun: tuple[_Rows, str] | None = None
         with suppress(EOFError, OSError):
             while True:
-                told = connection.recv()
+                told = child.connection.recv()
                 if isinstance(told, str):
                     return works, told
                 if isinstance(told, _Known):
@@ -259,9 +247,7 @@ def _go_on(
     found = fresh.lookup([f"{number}" for number in range(_KEYS)])
     if sorted(found["id"].to_pylist()) != sorted(rows):
         raise AssertionError(f"a look-up finds {sorted(found['id'].to_pylist())} of {sorted(rows)}")
-    findings = [each for each in fresh.check(depth="full").findings if each.severity != "info"]
-    if findings:
-        raise AssertionError(f"{findings}")
+    check_clean(fresh)
     for savepoint in fresh.timeline.of("savepoint").instants:
         fresh.delete_savepoint(savepoint.requested_time)
     return _Known(rows, time=known.time)

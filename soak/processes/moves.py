@@ -8,18 +8,13 @@ is never deleted once, and never an older row than before; and at the end the ch
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import random
-import signal
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +22,8 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from soak.figures import tell_figures
-from soak.processes.rounds import play_rounds
+from soak.processes.children import hear, start_child, stop_in_turns
+from soak.processes.rounds import check_clean, play_rounds
 
 __all__ = ["KINDS", "Kind", "play_moves", "run_moves"]
 
@@ -213,20 +209,10 @@ def play_moves(
     )
     rows = dict.fromkeys([*_STAYING[0], *_STAYING[1], *_DOOMED], (_PARTS[0], 0))
     first = _Done(table.upsert(_as_table(rows)).instant, 0, rows)
-    context, until = multiprocessing.get_context("fork"), time.monotonic() + seconds
-    children = []
-    for role in _ROLES:
-        connection, childs = context.Pipe(duplex=False)
-        child = context.Process(target=_run, args=(folder, seed, until, role, childs))
-        child.start()
-        childs.close()
-        children.append((child, connection))
-    chance = random.Random(seed)  # noqa: S311
-    while time.monotonic() < until:
-        _stand_still(chance.choice(children)[0], *(chance.uniform(0, 0.3) for _ in range(2)))
-    told: list[_Told] = [connection.recv() for _, connection in children]
-    for child, _ in children:
-        child.join()
+    until, chance = time.monotonic() + seconds, random.Random(seed)  # noqa: S311
+    children = [start_child(_run, folder, seed, until, role) for role in _ROLES]
+    stop_in_turns(children, until, chance, lambda: (chance.uniform(0, 0.3), chance.uniform(0, 0.3)))
+    told: list[_Told] = hear(children)
     counts = sum((each.counts for each in told), Counter[str]())
     wrong = [each.wrong for each in told if each.wrong is not None]
     if not wrong:
@@ -235,17 +221,6 @@ def play_moves(
         except Exception:
             wrong.append(traceback.format_exc())
     return counts, f"{kind} with seed {seed}: {wrong[0]}" if wrong else None
-
-
-def _stand_still(child: BaseProcess, after_s: float, how_long_s: float) -> None:
-    """Stop a process at any moment, while the others go on."""
-    if child.pid is None:
-        return
-    time.sleep(after_s)
-    with suppress(ProcessLookupError):
-        os.kill(child.pid, signal.SIGSTOP)
-        time.sleep(how_long_s)
-        os.kill(child.pid, signal.SIGCONT)
 
 
 def _check(folder: str, done: list[_Done]) -> None:
@@ -283,9 +258,7 @@ def _check(folder: str, done: list[_Done]) -> None:
     looked_up = table.lookup(sorted(possible))["id"].to_pylist()
     if sorted(looked_up) != sorted(found):
         raise AssertionError(f"a look-up finds {sorted(looked_up)} of {sorted(found)}")
-    findings = [each for each in table.check(depth="full").findings if each.severity != "info"]
-    if findings:
-        raise AssertionError(f"{findings}")
+    check_clean(table)
 
 
 def _as_table(rows: dict[str, _Value]) -> pa.Table:

@@ -9,14 +9,30 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import bucketfmt as bf
 from bucketfmt.write.metadata import metadata_services
 from soak.progress import Progress
 
-__all__ = ["play_rounds"]
+__all__ = ["Kind", "check_clean", "play_rounds"]
 
 _Kind = TypeVar("_Kind", bound=tuple[Any, ...])
+
+
+class Kind(NamedTuple):
+    """A kind of table; its index as `bucketfmt.parse_index` reads it."""
+
+    version: int
+    table_type: Any
+    index: str
+
+
+def check_clean(table: bf.Table) -> None:
+    """The full check finds nothing."""
+    findings = [each for each in table.check(depth="full").findings if each.severity != "info"]
+    if findings:
+        raise AssertionError(f"{findings}")
 
 
 def play_rounds(

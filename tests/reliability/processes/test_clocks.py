@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from soak.processes.clocks import KINDS, Kind, play_clocks
+from soak.processes.clocks import KINDS, play_clocks
+from soak.processes.rounds import Kind
 from tests.rotation import seed
 
 

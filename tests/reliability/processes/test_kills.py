@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from soak.processes.kills import KINDS, Kind, play_kills
+from soak.processes.kills import KINDS, play_kills
+from soak.processes.rounds import Kind
 from tests.rotation import seed
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -124,6 +125,13 @@ class Trial:
         config = load_config(store or self.files, DEFAULT_LIMITS)
         writer = bf.WriterConfig(machine=machine, **options)
         return bf.Table(store or self.files, config, DEFAULT_LIMITS, None, writer)
+
+    @contextmanager
+    def ahead_of_clocks(self) -> Iterator[None]:
+        """What is written in the body is ahead of all clocks: later times follow the newest one."""
+        self.clock.sleep(3600)
+        yield
+        self.clock.sleep(-3600)
 
     def paused(
         self,

@@ -149,12 +149,10 @@ OTHER_WORKS: dict[str, Callable[[bf.Table], object]] = {
 
 
 def ahead_of_its_clocks(files: MemoryStore) -> Trial:
-    """Return a trial whose table is ahead of all clocks: the next time follows the newest one."""
     trial = Trial(files)
-    trial.clock.sleep(3600)
-    for value in range(1, 4):
-        trial.open(services=None).upsert(row("x", value))
-    trial.clock.sleep(-3600)
+    with trial.ahead_of_clocks():
+        for value in range(1, 4):
+            trial.open(services=None).upsert(row("x", value))
     return trial
 
 

@@ -36,10 +36,9 @@ class PausedAtDeletes(PausedStore):
 def ahead_of_its_clocks(folder: Path, version: int, table_type: Any) -> Trial:
     create(folder, index=_INDEX, table_type=table_type, table_version=version)
     trial = Trial(MemoryStore.of_folder(folder))
-    trial.clock.sleep(3600)
-    for key in ("x", "y"):  # of one bucket each
-        trial.open(services=None).upsert(row(key, 0))
-    trial.clock.sleep(-3600)
+    with trial.ahead_of_clocks():
+        for key in ("x", "y"):  # of one bucket each
+            trial.open(services=None).upsert(row(key, 0))
     return trial
 
 

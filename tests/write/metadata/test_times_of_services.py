@@ -33,11 +33,10 @@ def ahead_of_the_clocks(folder: Path, version: int, table_type: Any) -> Trial:
     table.upsert(row("x", 0))
     table.metadata_table.init("column_stats")
     trial = Trial(MemoryStore.of_folder(folder))
-    trial.clock.sleep(3600)
-    writer = trial.open(services=None)
-    for value in range(1, 5):
-        writer.upsert(row("x", value))
-    trial.clock.sleep(-3600)
+    with trial.ahead_of_clocks():
+        writer = trial.open(services=None)
+        for value in range(1, 5):
+            writer.upsert(row("x", value))
     return trial
 
 
