@@ -45,7 +45,7 @@ from bucketfmt.index.model import StoredBuckets
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.load import load_clustering_plan
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant
 
 __all__ = ["PartitionChecker"]
 
@@ -213,7 +213,7 @@ class PartitionChecker:
 
     @cached_property
     def _pending_resizes(self) -> frozenset[str]:
-        pending = self._state.timeline.pending.of("clustering", "replacecommit").instants
+        pending = self._state.timeline.pending.of(*REPLACING_ACTIONS).instants
         return frozenset(i.requested_time for i in pending if self._has_plan(i))
 
     def _has_plan(self, instant: Instant) -> bool:

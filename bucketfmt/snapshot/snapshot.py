@@ -39,6 +39,7 @@ from bucketfmt.snapshot.schema import (
     without_meta,
 )
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS
 
 __all__ = ["Snapshot"]
 
@@ -217,7 +218,7 @@ class Snapshot:
         """What the readers of its file slices share."""
         state = self.state
         texts: dict[str, str] = {}  # commits repeat them: keep each once
-        resizes = state.timeline.of("replacecommit", "clustering").instants
+        resizes = state.timeline.of(*REPLACING_ACTIONS).instants
         names_tell = self.table_version >= 8 and not resizes
         return ReadBasis(
             state.store,

@@ -45,7 +45,13 @@ from bucketfmt.process import new_mutex
 from bucketfmt.storage.folder_names import FEW_NAMES
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
+from bucketfmt.timeline.timeline import (
+    REPLACING_ACTIONS,
+    Instant,
+    NamedTimeline,
+    Timeline,
+    plan_timeline,
+)
 
 __all__ = [
     "load_clustering_plan",
@@ -351,7 +357,7 @@ def load_resized_partitions(
     Raises:
         StorageError: the store failed.
     """
-    for action in ("clustering", "replacecommit"):
+    for action in REPLACING_ACTIONS:
         instant = Instant(requested_time, action, State.REQUESTED, None, "")
         with suppress(CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError):
             plan = load_clustering_plan(store, config, instant, limits)
@@ -365,7 +371,7 @@ def _load_clustering_plans(
 ) -> list[tuple[Instant, ClusteringPlan]]:
     loaded = _load_each(
         store,
-        timeline.pending.of("clustering", "replacecommit").instants,
+        timeline.pending.of(*REPLACING_ACTIONS).instants,
         lambda instant: load_clustering_plan(store, config, instant, limits),
     )
     return [(instant, plan) for instant, plan in loaded if plan is not None]

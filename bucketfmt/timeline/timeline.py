@@ -27,6 +27,7 @@ from bucketfmt.process import cached_property
 
 __all__ = [
     "COMMIT_ACTIONS",
+    "REPLACING_ACTIONS",
     "Instant",
     "NamedTimeline",
     "Timeline",
@@ -37,6 +38,9 @@ __all__ = [
 
 COMMIT_ACTIONS = ("commit", "deltacommit", "replacecommit")
 """What a write of rows is, pending or completed."""
+
+REPLACING_ACTIONS = ("clustering", "replacecommit")
+"""What replaces file groups. A pending clustering of layout 2 completes as a replacecommit."""
 
 _COMMITTING_ACTIONS = frozenset({*COMMIT_ACTIONS, "clustering"})
 _WRITE_ACTIONS = _COMMITTING_ACTIONS | {"compaction", "logcompaction"}

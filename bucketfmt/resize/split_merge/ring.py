@@ -47,7 +47,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import PendingInstant
@@ -247,7 +247,7 @@ def _find_pending(
     table: TableState | LockedTable, timeline: Timeline, is_expired: Callable[[str], bool]
 ) -> tuple[Instant, ClusteringPlan, dict[str, RingChange]] | None:
     """Return the oldest pending resize that nobody is at; None if there is none."""
-    for instant in timeline.pending.of("clustering", "replacecommit").instants:
+    for instant in timeline.pending.of(*REPLACING_ACTIONS).instants:
         time = instant.requested_time
         if instant.state is not State.REQUESTED and not is_expired(time):
             continue

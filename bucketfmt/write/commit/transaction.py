@@ -42,7 +42,7 @@ from bucketfmt.timeline.load import load_timeline, requested_name
 from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations
 from bucketfmt.write.commit.conflicts import (
@@ -416,7 +416,7 @@ class Transaction(PendingInstant):
 
     def _find_copied_for(self, metadata: CommitMetadata, basis: Basis) -> frozenset[str]:
         """Return the requested times of the pending resizes that rows were copied for."""
-        pending = basis.snapshot.state.timeline.pending.of("clustering", "replacecommit")
+        pending = basis.snapshot.state.timeline.pending.of(*REPLACING_ACTIONS)
         resizes = {instant.requested_time for instant in pending.instants} - {self.instant}
         if not resizes:
             return frozenset()

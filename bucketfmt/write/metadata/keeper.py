@@ -37,6 +37,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.amending import find_last_overtaking, load_overruled
 from bucketfmt.write.metadata.collect_update import UpdateCollector, find_partitions_to_list
@@ -305,7 +306,7 @@ def _takes_others_logs(rollback: RollbackMetadata) -> bool:
     While a clustering is pending, writers log rows for its new file groups too. Hudi leaves these
     files in its metadata table, and its next reader of the file groups fails.
     """
-    is_resize = any(i.action in ("clustering", "replacecommit") for i in rollback.instants_rollback)
+    is_resize = any(i.action in REPLACING_ACTIONS for i in rollback.instants_rollback)
     return is_resize and bool(plan_files(rollback))
 
 

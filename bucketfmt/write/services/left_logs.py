@@ -24,7 +24,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import load_instant_content
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant
 
 __all__ = ["load_left_logs"]
 
@@ -67,7 +67,7 @@ def _load_copies(state: TableState, logs: Collection[DataFile]) -> frozenset[str
             target.commit_time
             for rollback in _rollbacks_of(content)
             for target in rollback.instants_rollback
-            if target.action in ("clustering", "replacecommit")
+            if target.action in REPLACING_ACTIONS
         )
 
     loaded = map_in_threads(load_resizes, later, waiting_count(state.store))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
-from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Timeline
 
 __all__ = ["check_no_lone_rows", "check_savepoint_stands_alone"]
 
@@ -53,7 +53,7 @@ def check_savepoint_stands_alone(
     by_requests = timeline.layout == 1  # so does a restore go, which leaves what was requested
     resizes = {
         instant.requested_time
-        for instant in timeline.of("clustering", "replacecommit").instants
+        for instant in timeline.of(*REPLACING_ACTIONS).instants
         if not instant.is_completed or not (by_requests or (instant.completion_time or "") <= end)
     }
     writes = _find_lone_writes((c for c in commits if c.completion_time <= end), resizes)

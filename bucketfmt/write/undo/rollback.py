@@ -38,7 +38,7 @@ from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_requested_content, load_timeline
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.locked_table import LatePlanError, LockedTable
 from bucketfmt.write.undo.index_taken_back import take_back_index
@@ -162,7 +162,7 @@ class Rollbacks:
         for file in own:
             if file.state is State.COMPLETED:
                 delete_instant_file(self._store, self._config, file.name)
-        if target.action in ("replacecommit", "clustering"):
+        if target.action in REPLACING_ACTIONS:
             delete_rules(self._store, target.commit_time)
             delete_directories(self._store, target.commit_time)
             take_back_index(self.table, target.commit_time)
@@ -262,7 +262,7 @@ class Rollbacks:
 
     def _find_ringed(self, planned: PlannedRollback) -> list[str]:
         """Return the partitions to which the target may have given a ring."""
-        if planned.target.action not in ("replacecommit", "clustering"):
+        if planned.target.action not in REPLACING_ACTIONS:
             return []
         resized = self.planner.find_resized_partitions(planned.target.commit_time)
         return sorted(resized.union(path for path, _ in planned.files))

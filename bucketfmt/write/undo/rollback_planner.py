@@ -41,7 +41,7 @@ from bucketfmt.timeline.load import (
     requested_name,
 )
 from bucketfmt.timeline.markers import load_markers
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.undo.lone_rows import check_no_lone_rows
 from bucketfmt.write.undo.plan_rollback import (
@@ -239,7 +239,7 @@ class RollbackPlanner:
 
     def is_resize(self, instant: Instant) -> bool:
         """Return whether an instant, completed or not, changes rings by its plan."""
-        is_clustering = instant.action in ("clustering", "replacecommit")
+        is_clustering = instant.action in REPLACING_ACTIONS
         return is_clustering and bool(self.find_resized_partitions(instant.requested_time))
 
     def is_dead(self, instant: Instant) -> bool:
@@ -356,5 +356,5 @@ class RollbackPlanner:
 
 def _resizes(timeline: Timeline) -> frozenset[str]:
     """Return the requested times of the clusterings that writes may have copied rows for."""
-    found = timeline.of("clustering", "replacecommit").instants
+    found = timeline.of(*REPLACING_ACTIONS).instants
     return frozenset(instant.requested_time for instant in found)
