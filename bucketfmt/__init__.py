@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from bucketfmt.index.parse_index import parse_index
     from bucketfmt.index.stored_buckets import ConsistentHashingIndex, ExtendibleHashingIndex
     from bucketfmt.limits import Limits
+    from bucketfmt.repair.plan_buckets import BucketRepair
+    from bucketfmt.repair.rings import RepairedRing
     from bucketfmt.report.table_report import TableReport
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
     from bucketfmt.resize.growth import Duration
@@ -94,6 +96,7 @@ __all__ = [
     "BloomIndex",
     "BucketAdvice",
     "BucketGroups",
+    "BucketRepair",
     "BucketfmtError",
     "CheckReport",
     "ChecksumError",
@@ -132,6 +135,7 @@ __all__ = [
     "Recommendation",
     "RecordIndex",
     "RehashPreview",
+    "RepairedRing",
     "RescalePreview",
     "ResizeArguments",
     "ResizePreview",
@@ -177,6 +181,7 @@ _MODULES = {
     "BloomIndex": "bucketfmt.index.model",
     "BucketAdvice": "bucketfmt.resize.advice",
     "BucketGroups": "bucketfmt.table.bucket_groups",
+    "BucketRepair": "bucketfmt.repair.plan_buckets",
     "BucketfmtError": "bucketfmt.errors",
     "CheckReport": "bucketfmt.check.report",
     "ChecksumError": "bucketfmt.errors",
@@ -215,6 +220,7 @@ _MODULES = {
     "Recommendation": "bucketfmt.resize.advice",
     "RecordIndex": "bucketfmt.index.model",
     "RehashPreview": "bucketfmt.resize.numbered.plan_rehash",
+    "RepairedRing": "bucketfmt.repair.rings",
     "ResizeArguments": "bucketfmt.api.resizes",
     "ResizePreview": "bucketfmt.resize.split_merge.resize_limits",
     "RescalePreview": "bucketfmt.resize.numbered.plan_rescale",

@@ -64,7 +64,7 @@ KeyForm = Literal["value", "named"]
 """How complex keys of one field are written: `7` or `id:7`."""
 
 Duplicates = Literal["refuse", "latest"]
-"""What a migration does where several rows have one key."""
+"""What a migration or a repair does where several rows have one key."""
 
 Split = Literal["middle", "even"]
 """Where a resize divides buckets."""

@@ -23,6 +23,8 @@ from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.index.model import BucketIndex, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.repair.buckets import BucketRepairer, Repair
+from bucketfmt.repair.plan_buckets import BucketRepair
 from bucketfmt.repair.rings import RepairedRing, RingRepairer
 from bucketfmt.resize.advice import (
     HORIZON_DAYS,
@@ -119,6 +121,13 @@ def _check_rescale(rules: object, default: object, add: object) -> None:
     if default is not None:
         check_int("default", default, 1)
     check_bool("add", add)
+
+
+def _repair(partitions: Sequence[str] | None, duplicates: Duplicates = "refuse") -> Repair:
+    check_choice("duplicates", duplicates, get_args(Duplicates))
+    if partitions is not None:
+        partitions = check_names("partitions", partitions)
+    return Repair(partitions, keeps_latest=duplicates == "latest")
 
 
 class ResizableTable(MaintainedTable):
@@ -363,6 +372,57 @@ class ResizableTable(MaintainedTable):
             partitions = check_names("partitions", partitions)
         repairer = RingRepairer(self._listed_snapshot, self._index_finder, self._transactions)
         return repairer.preview(partitions) if dry_run else repairer.run(partitions)
+
+    def repair_buckets(
+        self,
+        partitions: Sequence[str] | None = None,
+        *,
+        duplicates: Duplicates = "refuse",
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Move rows that are in a wrong file group to the file groups of their buckets.
+
+        Reads the keys of all file groups, and rewrites those that hold keys of other buckets than
+        their own, share a bucket with another one, or are in no bucket, as writers with other
+        settings, or tasks that ran twice, leave them: B001, B003, B004, B006 and B008 of `check`.
+        One replacecommit hides them and shows one file group for each of the buckets. Rows keep
+        their commit times, and `as_of` and `rollback` find the old file groups until they are
+        cleaned. Others go on meanwhile as in `rehash`; stop the writer that is at fault before.
+
+        Args:
+            partitions: Only these partition paths; by default all.
+            duplicates: What to do where rows that are brought together have one key: `refuse`, or
+                keep the `latest`, by the ordering fields, or by commit time in a table without.
+            codec: Of parquet; by default that of the table's files.
+            progress: Called as pieces of the table are done.
+
+        Returns:
+            The commit; None if every row is in the file group of its bucket.
+
+        Raises:
+            ValueError: the table has no such partition.
+            UnsupportedError: the buckets of the table are not numbered, or have several file groups
+                by right; or keys have several rows, and `duplicates` is `refuse`.
+            IndexUnknownError: the index is unknown. Or every key is in its bucket by another number
+                of buckets than the one that is stated, and `partitions` does not insist.
+            ConflictError: a compaction or a clustering is pending, or others write faster than rows
+                can be moved. Nothing was published.
+            CorruptError: a file is missing or damaged.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        check_service(1, codec, progress)
+        return self._bucket_repairer().run(_repair(partitions, duplicates), codec, progress)
+
+    def preview_repair_buckets(self, partitions: Sequence[str] | None = None) -> list[BucketRepair]:
+        """Return what `repair_buckets` would do now. Reads only; raises the errors of its planning.
+
+        Whether keys have several rows is found when they are moved.
+        """
+        return self._bucket_repairer().preview(_repair(partitions))
+
+    def _bucket_repairer(self) -> BucketRepairer:
+        return BucketRepairer(self._listed_snapshot, self._index_finder, self._transactions)
 
     def migrate(
         self,

@@ -51,8 +51,10 @@ _KINDS = (
         "differently. Hudi's writers refuse to start on such a bucket.",
         "The file groups with their sizes and instants; at depth full, how many keys are in "
         "more than one of them.",
-        "Stop the writers. Merge the rows of both groups into one by the ordering field and "
-        "replace both with it, or rewrite the partition with INSERT OVERWRITE from a read of it.",
+        "Stop the writer that is at fault, and bring the rows of both groups together by "
+        '`repair_buckets()`, or by `repair_buckets(duplicates="latest")` where keys have several '
+        "rows. Where buckets are not numbered, rewrite the partition with INSERT OVERWRITE from a "
+        "read of it.",
         True,
         "apache/hudi#7216, #11527, #5330, #8892, #10849, #10899, #10407, #7433, #10898, #6593, "
         "#10894",
@@ -76,8 +78,9 @@ _KINDS = (
         "A writer with other index settings, or one that knows no bucket index, wrote to the "
         "table. Records of such a file group are not found by their keys.",
         "The file id, and whether the table has buckets.",
-        "Stop that writer. Delete its commit by a rollback or restore and write its rows again "
-        "with the table's index.",
+        "Stop that writer. Where the table has numbered buckets, `repair_buckets()` moves the rows "
+        "to them. Else delete its commit by a rollback or restore, and write its rows again with "
+        "the table's index.",
         True,
         "apache/hudi#10407, #11388, #8906, #9971, #12523, apache/hudi-rs#666",
     ),
@@ -88,7 +91,8 @@ _KINDS = (
         "The table was written with more buckets than are stated now. Updates of the keys in "
         "these file groups go to other buckets.",
         "The file group, its bucket number, and the number of buckets that is stated.",
-        "State the number of buckets the table was written with, everywhere it is written from.",
+        "State the number of buckets the table was written with, everywhere it is written from. If "
+        "the number that is stated is to stay, `repair_buckets()` moves the rows.",
         True,
         "apache/hudi#13241",
     ),
@@ -101,8 +105,8 @@ _KINDS = (
         "The number that is stated, the only number that fits the keys read, how many keys "
         "that were, and how many of them contradict the stated one. Or that no number fits "
         "them.",
-        "State the number the keys prove. If writes with both numbers took place, rewrite the "
-        "table with one of them.",
+        "State the number the keys prove. If writes with both numbers took place, state the one "
+        "that is to stay, and move the rows by `repair_buckets()`.",
         True,
         "apache/hudi#13241, #8310",
     ),
@@ -115,7 +119,8 @@ _KINDS = (
         "How many keys, three of them, the bucket the first belongs in, and the release's "
         "way of hashing and the hash fields under which most of them would be at home.",
         "Find out which writer differs (the best fitting dialect is in the evidence), stop it, "
-        "and write the rows named again with the others' settings.",
+        "and move the rows by `repair_buckets()`; where buckets are not numbered, write the rows "
+        "named again with the others' settings.",
         True,
         "apache/hudi#12155, #12120, #7894, #13650, #19304, #18223",
     ),
@@ -139,8 +144,9 @@ _KINDS = (
         "The key was written under two numbers of buckets, dialects or hash fields. A scan "
         "returns it twice, a look-up once.",
         "How many keys, three of them, and the files of both buckets.",
-        "Keep the row that the ordering field prefers and delete the other, after stopping the "
-        "writer that differs.",
+        "Stop the writer that differs. Where buckets are numbered, "
+        '`repair_buckets(duplicates="latest")` keeps the row that the ordering field prefers; else '
+        "delete the other.",
         True,
         "apache/hudi#13241, #5074, #5812, #5658",
     ),

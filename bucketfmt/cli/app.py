@@ -91,8 +91,8 @@ COMMANDS = {
         "Split large buckets of consistent or extendible hashing, and merge small neighbours.",
     ),
     "repair": (
-        f"{_ROOM}.resizing",
-        "Make lost or damaged hashing metadata again, from the keys of the file groups.",
+        f"{_ROOM}.repairing",
+        "Move rows to the buckets of their keys; make lost or damaged hashing metadata again.",
     ),
     "migrate": (
         f"{_ROOM}.resizing",

@@ -25,6 +25,7 @@ _COMMANDS = {
     "pin_index": "index pin",
     "rehash": "rehash",
     "rescale": "rescale",
+    "repair_buckets": "repair",
     "repair_rings": "repair",
     "resize": "resize",
     "rollback": "rollback TABLE",

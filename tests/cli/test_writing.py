@@ -19,6 +19,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.timeline.load import load_commit_metadata
+from tests.check.planting import Patient
 from tests.cli.conftest import Cli, Run
 from tests.table.tables import state_properties
 
@@ -137,6 +138,41 @@ class TestCreate:
         assert cli("upsert", made, trips).code == 0
         assert bf.open(made).scan().count() == TRIPS.num_rows
         assert "rings made again" in cli("repair", made).out
+
+    def test_rows_are_moved_to_their_buckets(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+        cli("create", made, "--like", trips, "--key", "id", "--index", "simple:2")
+        assert cli("upsert", made, trips).code == 0
+        assert "every row is in the file group of its bucket" in cli("repair", made).out
+        patient = Patient(made)
+        first = patient.base_file("", 1)
+        twin = patient.copy_file(first, file_id="00000001-1111-4222-8333-444455556666-0")
+        patient.record(twin, like=first)
+        before = sorted(made.rglob("*"))
+        assert "`bucketfmt repair --duplicates latest`" in cli("check", made).out
+        assert cli("check", made).code == 1
+        planned = cli("repair", made, "--dry-run")
+        assert (planned.code, planned.err) == (0, "")
+        assert "bucket 1 has 2 file groups" in planned.out
+        (told,) = json.loads(cli("repair", made, "--dry-run", "--output", "json").out)["repairs"]
+        assert (told["partition_path"], told["buckets"], len(told["file_ids"])) == ("", [1], 2)
+        refused = cli("repair", made)
+        assert refused.code == 3
+        assert "with --duplicates latest the latest row of each key is kept" in refused.err
+        assert sorted(made.rglob("*")) == before
+        done = cli("repair", made, "--duplicates", "latest", "--output", "json")
+        assert done.code == 0
+        assert json.loads(done.out)["action"] == "replacecommit"
+        assert cli("check", made, "--depth", "full").code == 0
+        assert bf.open(made).scan().count() == TRIPS.num_rows
+
+    def test_duplicates_are_no_matter_of_rings(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+        arguments = ("--key", "id", "--index", "consistent:2", "--merge-on-read")
+        cli("create", made, "--like", trips, *arguments)
+        run = cli("repair", made, "--duplicates", "latest")
+        assert run.code == 64
+        assert "--duplicates is for tables whose buckets are numbered" in run.err
 
     def test_buckets_of_several_file_groups(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         made = tmp_path / "made"

@@ -17,6 +17,7 @@ from tests.interop.changed_buckets.extendible import (
 )
 from tests.interop.changed_buckets.migrated import play_migrated
 from tests.interop.changed_buckets.rehashed import play_rehashed
+from tests.interop.changed_buckets.repaired import play_repaired
 from tests.interop.changed_buckets.rescaled import play_rescaled
 from tests.interop.changed_buckets.resized import play_resized
 from tests.interop.changed_buckets.resized_amid import play_resized_amid
@@ -66,6 +67,7 @@ PLAYS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
+    "repaired": play_repaired,
     "rescaled": play_rescaled,
     "migrated": play_migrated,
     "extendible": play_extendible,
@@ -148,6 +150,7 @@ def plays_of(version: str, kind: str, metadata: Metadata = "off") -> list[str]:
             [
                 "pinned index",
                 "rehashed",
+                "repaired",
                 "resized amid",
                 "migrated",
                 "extendible",

@@ -1,4 +1,4 @@
-"""Commands that change the buckets of a table: rehash, rescale, migrate, resize, repair."""
+"""Commands that change the buckets of a table: rehash, rescale, migrate, resize."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.migration.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.texts import size_text
 
-__all__ = ["migrate", "rehash", "repair", "rescale", "resize"]
+__all__ = ["migrate", "rehash", "rescale", "resize"]
 
 app = typer.Typer()
 
@@ -278,31 +278,6 @@ def resize(
     with shown_progress("planning") as progress:
         result = opened.resize(codec=codec, progress=progress, **options)
     print_done(result, "no bucket is too large or too small", output)
-
-
-@app.command()
-def repair(
-    table: TableArgument,
-    partition: Annotated[
-        list[str] | None, typer.Option(help="Only this partition path. Repeatable.")
-    ] = None,
-    dry_run: DryRun = False,
-    lock: LockOption = "auto",
-    output: OutputOption = Output.TEXT,
-    storage_option: StorageOption = None,
-    index: IndexOption = None,
-) -> None:
-    """Make lost or damaged hashing metadata again, from the keys of the file groups.
-
-    No row is moved or written. Stop the writers of Hudi before. Where the metadata of all
-    partitions are lost, give --index consistent:N, the number of buckets partitions begin with.
-    """
-    opened = open_to_write(table, storage_option, index, lock)
-    repaired = opened.repair_rings(partition, dry_run=dry_run)
-    if output is Output.TEXT and repaired:
-        print_table(pa.Table.from_pylist([ring._asdict() for ring in repaired]))
-    facts = {"rings to make again" if dry_run else "rings made again": len(repaired)}
-    print_outcome({"rings": [ring._asdict() for ring in repaired]}, facts, output, dry_run)
 
 
 def _bucket_index(

@@ -52,6 +52,11 @@ class Upserted:
             "hoodie.datasource.write.precombine.field": "ts",
         }
 
+    @property
+    def rows(self) -> pa.Table:
+        """The rows that the table is to hold, as both write them."""
+        return pa.Table.from_pylist(list(self._held.values()), _SCHEMA)
+
     def open(self) -> bf.Table:
         """Open the table anew."""
         return bf.open(self.uri, writer=self.writer)
@@ -87,8 +92,7 @@ class Upserted:
         Returns:
             The rows.
         """
-        expected = pa.Table.from_pylist(list(self._held.values()), _SCHEMA)
-        rows: list[dict[str, object]] = expected.sort_by(_ORDER).to_pylist()
+        rows: list[dict[str, object]] = self.rows.sort_by(_ORDER).to_pylist()
         hudis = read_by_hudi(self._session, self.uri)
         for found in (self.open().scan().to_arrow(), hudis):
             assert found.select(_SCHEMA.names).sort_by(_ORDER).to_pylist() == rows

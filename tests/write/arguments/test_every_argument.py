@@ -62,6 +62,7 @@ RETURNED = {
     *(bf.CommonBuckets, bf.CompactionPreview, bf.CompactionTask, bf.Duration, bf.EvenSplit),
     *(bf.Finding, bf.Index, bf.MaintainResult, bf.MiddleSplit, bf.MigratePreview),
     *(bf.MigrateResult, bf.PartitionAdvice, bf.PinnedTable, bf.ReadTask, bf.Recommendation),
+    *(bf.BucketRepair, bf.RepairedRing),
     *(bf.RehashPreview, bf.RescalePreview, bf.ResizeArguments, bf.ResizePreview),
     *(bf.RestoreResult, bf.RewriteTask, bf.RollbackResult, bf.Scan, bf.ScanPlan),
     *(bf.SplitPolicy, bf.StartedCompaction, bf.StartedResize, bf.StartedRewrite),

@@ -1,0 +1,75 @@
+"""Writers of Hudi leave rows in wrong file groups, bucketfmt moves them, and both write on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bucketfmt as bf
+from tests.check.planting import Patient
+from tests.interop.engines.answering import HudiRefusesError
+from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.turns.carry_on import Tally
+from tests.interop.turns.upserted import Upserted, simple_index
+
+__all__ = ["play_repaired"]
+
+_NUMBERS = ((4, 7), (6, 3), (2, 8))
+_UUID = "5a3c2b1d-1111-4222-8333-444455556666-0"
+
+
+def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
+    """Hudi upserts by one number of buckets and then by another, so that keys have two rows.
+
+    bucketfmt moves the rows to the buckets of the second number. Then a bucket gets a second file
+    group, by which Hudi's writers fail, and bucketfmt joins the two. In between both upsert, and
+    Hudi compacts a merge-on-read table.
+    """
+    before, after = _NUMBERS[seed % len(_NUMBERS)]
+    options = simple_index(after)
+    table = Upserted(session, folder, "repaired", kind, seed)
+    table.hudi_upserts(1, simple_index(before))
+    table.compare()
+    table.hudi_upserts(2, options)
+    assert bf.open(table.uri).scan().count() > len(table.rows)
+    _repair(bf.open(table.uri, index=bf.SimpleBucketIndex(after, ("id",))))
+    table.compare()
+    table.hudi_upserts(3, options)
+    table.compare()
+    table.upsert(4)
+    table.hudi_compacts(options)
+    table.compare()
+    _add_second_group(table)
+    refused = ""
+    try:
+        session.write(table.uri, table.rows, {**table.options, **options})
+    except HudiRefusesError as error:
+        refused = str(error)
+    assert "Find multiple files" in refused
+    _repair(table.open())
+    table.compare()
+    for ts in (5, 7):
+        table.hudi_upserts(ts, options)
+        table.compare()
+        table.upsert(ts + 1)
+        table.compare()
+    table.hudi_compacts(options)
+    table.check()
+    return Tally(rounds=3, ours=5, hudis=5)
+
+
+def _repair(table: bf.Table) -> None:
+    assert table.repair_buckets(duplicates="latest") is not None
+    assert table.repair_buckets() is None
+
+
+def _add_second_group(table: Upserted) -> None:
+    """Copy the base file of a bucket, as a task that ran twice leaves it."""
+    patient = Patient(Path(table.uri))
+    groups = table.open().inspect.file_groups().to_pylist()
+    (group, *_) = (own for own in groups if own["base_file"])
+    path = patient.root / group["base_file"]
+    patient.record(patient.copy_file(path, file_id=f"{path.name[:8]}{_UUID[8:]}"), like=path)
+    for checksum in patient.root.rglob(".*.crc"):  # of Hadoop: the commit was edited
+        checksum.unlink()
+    if table.open().metadata_table.list():
+        table.open().metadata_table.rebuild()
