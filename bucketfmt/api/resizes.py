@@ -24,6 +24,7 @@ from bucketfmt.index.model import BucketIndex, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.repair.buckets import BucketRepairer, Repair
+from bucketfmt.repair.partitions import find_lost_partitions, repair_partitions
 from bucketfmt.repair.plan_buckets import BucketRepair
 from bucketfmt.repair.rings import RepairedRing, RingRepairer
 from bucketfmt.resize.advice import (
@@ -372,6 +373,33 @@ class ResizableTable(MaintainedTable):
             partitions = check_names("partitions", partitions)
         repairer = RingRepairer(self._listed_snapshot, self._index_finder, self._transactions)
         return repairer.preview(partitions) if dry_run else repairer.run(partitions)
+
+    def repair_partitions(
+        self, partitions: Sequence[str] | None = None, *, dry_run: bool = False
+    ) -> list[str]:
+        """Make metadata files of partitions again (`.hoodie_partition_metadata`): T005 of `check`.
+
+        Hudi takes no folder without such a file for a partition, when it lists the folders of a
+        table, and reads no row of it.
+
+        Args:
+            partitions: Only these partition paths; by default all that commits of the active
+                timeline name. A folder that no commit names may be a copy that was put aside.
+            dry_run: Return what would be done, and change nothing.
+
+        Returns:
+            The paths of the partitions that have their file again.
+
+        Raises:
+            LockTimeoutError: the table lock could not be acquired.
+            StorageError: the store failed.
+        """
+        check_bool("dry_run", dry_run)
+        if partitions is not None:
+            partitions = check_names("partitions", partitions)
+        if dry_run:
+            return list(find_lost_partitions(self._listed_snapshot(), partitions))
+        return repair_partitions(self._transactions, self._listed_snapshot, partitions)
 
     def repair_buckets(
         self,

@@ -365,7 +365,8 @@ _KINDS = (
         ".hoodie_partition_metadata is missing: Hudi does not take the folder for a partition "
         "when it lists the table without its metadata table.",
         "The number of data files in the folder.",
-        "Run the procedure repair_add_partition_metadata (hudi-cli: repair addpartitionmeta).",
+        "`repair_partitions()` makes the file again, in folders that commits of the active "
+        "timeline name; with `partitions=` also in others. Delete a folder that is a copy.",
         True,
         "hudi-cli: repair addpartitionmeta",
     ),

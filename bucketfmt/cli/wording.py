@@ -26,6 +26,7 @@ _COMMANDS = {
     "rehash": "rehash",
     "rescale": "rescale",
     "repair_buckets": "repair",
+    "repair_partitions": "repair",
     "repair_rings": "repair",
     "resize": "resize",
     "rollback": "rollback TABLE",

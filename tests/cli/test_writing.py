@@ -143,7 +143,7 @@ class TestCreate:
         made = tmp_path / "made"
         cli("create", made, "--like", trips, "--key", "id", "--index", "simple:2")
         assert cli("upsert", made, trips).code == 0
-        assert "every row is in the file group of its bucket" in cli("repair", made).out
+        assert cli("repair", made).out.split() == ["rows", "moved", "none"]
         patient = Patient(made)
         first = patient.base_file("", 1)
         twin = patient.copy_file(first, file_id="00000001-1111-4222-8333-444455556666-0")
@@ -162,9 +162,26 @@ class TestCreate:
         assert sorted(made.rglob("*")) == before
         done = cli("repair", made, "--duplicates", "latest", "--output", "json")
         assert done.code == 0
-        assert json.loads(done.out)["action"] == "replacecommit"
+        assert json.loads(done.out)["commit"]["action"] == "replacecommit"
         assert cli("check", made, "--depth", "full").code == 0
         assert bf.open(made).scan().count() == TRIPS.num_rows
+
+    def test_a_partition_gets_its_metadata_file(
+        self, cli: Cli, trips: Path, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        arguments = ("--key", "id", "--partition-by", "city", "--index")
+        cli("create", made, "--like", trips, *arguments, "simple:2")
+        assert cli("upsert", made, trips).code == 0
+        lost = next(made.glob("*/.hoodie_partition_metadata"))
+        lost.unlink()
+        assert "T005" in cli("check", made).out
+        planned = cli("repair", made, "--dry-run")
+        assert (planned.code, lost.exists()) == (0, False)
+        assert planned.out.startswith("partitions to make again")
+        done = json.loads(cli("repair", made, "--output", "json").out)
+        assert done == {"partitions": [lost.parent.name], "commit": None}
+        assert cli("check", made, "--depth", "full").code == 0
 
     def test_duplicates_are_no_matter_of_rings(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         made = tmp_path / "made"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -15,8 +15,8 @@ from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
     LockOption,
+    facts_of,
     open_to_write,
-    print_done,
     print_outcome,
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
@@ -51,47 +51,49 @@ def repair(
 
     Where buckets are numbered, file groups that share a bucket, are in none, or hold keys of other
     buckets are rewritten, while others read and write. Of consistent hashing, no row is moved: the
-    keys of the file groups tell the ring. Stop the writers of Hudi before. Where nothing states the
-    index, give --index: the one that the table is to have.
+    keys of the file groups tell the ring. Partitions get the metadata file that they lack. Stop the
+    writers of Hudi before. Where nothing states the index, give --index: the one that the table is
+    to have.
     """
     opened = open_to_write(table, storage_option, index, lock)
     found = as_bucket_index(opened.index)
-    if found is None or not found.has_numbered_buckets:
-        if duplicates == "latest":
-            raise typer.BadParameter("--duplicates is for tables whose buckets are numbered")
-        _repair_rings(opened, partition, output, dry_run=dry_run)
-        return
-    if dry_run:
-        _print_plan(opened.preview_repair_buckets(partition), output)
-        return
-    with shown_progress("reading keys") as progress:
-        done = opened.repair_buckets(
-            partition, duplicates=duplicates, codec=codec, progress=progress
-        )
-    print_done(done, "every row is in the file group of its bucket", output)
+    is_numbered = found is not None and found.has_numbered_buckets
+    if duplicates == "latest" and not is_numbered:
+        raise typer.BadParameter("--duplicates is for tables whose buckets are numbered")
+    partitions = opened.repair_partitions(partition, dry_run=dry_run)
+    value: dict[str, Any] = {"partitions": partitions}
+    facts: dict[str, Any] = {}
+    if partitions:
+        facts["partitions to make again" if dry_run else "partitions made again"] = partitions
+    if is_numbered and dry_run:
+        repairs = opened.preview_repair_buckets(partition)
+        _list_repairs(repairs, output)
+        value["repairs"] = [asdict(each) for each in repairs]
+        facts["file groups to rewrite"] = sum(len(each.file_ids) for each in repairs)
+        facts["into"] = sum(len(each.buckets) for each in repairs)
+        facts["bytes to read"] = size_text(sum(each.bytes for each in repairs))
+    elif is_numbered:
+        with shown_progress("reading keys") as progress:
+            done = opened.repair_buckets(
+                partition, duplicates=duplicates, codec=codec, progress=progress
+            )
+        value["commit"] = None if done is None else asdict(done)
+        facts |= {"rows moved": "none"} if done is None else facts_of(done)
+    elif (found is not None and found.has_rings) or not partitions:
+        rings = opened.repair_rings(partition, dry_run=dry_run)
+        value["rings"] = [ring._asdict() for ring in rings]
+        if output is Output.TEXT and rings:
+            print_table(pa.Table.from_pylist(value["rings"]))
+        facts["rings to make again" if dry_run else "rings made again"] = len(rings)
+    print_outcome(value, facts, output, dry_run)
 
 
-def _print_plan(planned: Sequence[bucketfmt.BucketRepair], output: Output) -> None:
-    if output is Output.TEXT and planned:
-        listed = {
-            "partition": [each.partition_path for each in planned],
-            "buckets": [", ".join(map(str, each.buckets)) or "-" for each in planned],
-            "cause": [each.cause for each in planned],
-        }
-        print_table(pa.table(listed))
-    facts = {
-        "file groups to rewrite": sum(len(each.file_ids) for each in planned),
-        "into": sum(len(each.buckets) for each in planned),
-        "bytes to read": size_text(sum(each.bytes for each in planned)),
+def _list_repairs(repairs: Sequence[bucketfmt.BucketRepair], output: Output) -> None:
+    if output is not Output.TEXT or not repairs:
+        return
+    listed = {
+        "partition": [each.partition_path for each in repairs],
+        "buckets": [", ".join(map(str, each.buckets)) or "-" for each in repairs],
+        "cause": [each.cause for each in repairs],
     }
-    print_outcome({"repairs": [asdict(each) for each in planned]}, facts, output, dry_run=True)
-
-
-def _repair_rings(
-    opened: bucketfmt.Table, partition: Sequence[str] | None, output: Output, *, dry_run: bool
-) -> None:
-    repaired = opened.repair_rings(partition, dry_run=dry_run)
-    if output is Output.TEXT and repaired:
-        print_table(pa.Table.from_pylist([ring._asdict() for ring in repaired]))
-    facts = {"rings to make again" if dry_run else "rings made again": len(repaired)}
-    print_outcome({"rings": [ring._asdict() for ring in repaired]}, facts, output, dry_run)
+    print_table(pa.table(listed))

@@ -254,6 +254,11 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
     if not result.committed:
         console().print("nothing to delete")
         return
+    print_facts(facts_of(result))
+
+
+def facts_of(result: bucketfmt.CommitResult) -> dict[str, Any]:
+    """Return a commit in words."""
     facts: dict[str, Any] = {
         "instant": f"{result.instant} ({result.action})",
         "operation": result.operation,
@@ -266,7 +271,7 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
         facts["file groups replaced"] = result.file_groups_replaced
     if result.repeated:
         facts["note"] = "committed before with this idempotency key; nothing was written now"
-    print_facts(facts)
+    return facts
 
 
 def print_done(result: bucketfmt.CommitResult | None, why_not: str, output: Output) -> None:

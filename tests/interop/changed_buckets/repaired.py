@@ -9,6 +9,7 @@ from tests.check.planting import Patient
 from tests.interop.engines.answering import HudiRefusesError
 from tests.interop.engines.hudi_session import HudiSession
 from tests.interop.turns.carry_on import Tally
+from tests.interop.turns.sides import read_by_hudi
 from tests.interop.turns.upserted import Upserted, simple_index
 
 __all__ = ["play_repaired"]
@@ -21,8 +22,9 @@ def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> T
     """Hudi upserts by one number of buckets and then by another, so that keys have two rows.
 
     bucketfmt moves the rows to the buckets of the second number. Then a bucket gets a second file
-    group, by which Hudi's writers fail, and bucketfmt joins the two. In between both upsert, and
-    Hudi compacts a merge-on-read table.
+    group, by which Hudi's writers fail, and bucketfmt joins the two; and a partition loses its
+    metadata file, without which Hudi overlooks it. In between both upsert, and Hudi compacts a
+    merge-on-read table.
     """
     before, after = _NUMBERS[seed % len(_NUMBERS)]
     options = simple_index(after)
@@ -53,6 +55,11 @@ def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> T
         table.upsert(ts + 1)
         table.compare()
     table.hudi_compacts(options)
+    _lose_a_partition(table)
+    if not session.has_metadata_table:
+        assert read_by_hudi(session, table.uri).num_rows < table.rows.num_rows
+    assert table.open().repair_partitions() == [table.regions[0]]
+    table.compare()
     table.check()
     return Tally(rounds=3, ours=5, hudis=5)
 
@@ -60,6 +67,11 @@ def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> T
 def _repair(table: bf.Table) -> None:
     assert table.repair_buckets(duplicates="latest") is not None
     assert table.repair_buckets() is None
+
+
+def _lose_a_partition(table: Upserted) -> None:
+    for path in (Path(table.uri) / table.regions[0]).glob(".*hoodie_partition_metadata*"):
+        path.unlink()
 
 
 def _add_second_group(table: Upserted) -> None:

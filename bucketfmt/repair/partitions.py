@@ -1,0 +1,62 @@
+"""Makes the metadata files of partitions again, by which Hudi takes a folder for a partition.
+
+I/O, under the table lock. Source: HoodiePartitionMetadata, RepairAddpartitionmetaProcedure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bucketfmt.format.names.layout import PARTITION_METAFILE
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
+from bucketfmt.snapshot.listing import StoreLister, is_partition
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.write.commit.transactions import Transactions
+
+__all__ = ["find_lost_partitions", "repair_partitions"]
+
+
+def find_lost_partitions(
+    snapshot: Snapshot, partitions: Sequence[str] | None = None
+) -> dict[str, PartitionMetadata]:
+    """Return the folders with data files that lack a metadata file, and what it has to hold.
+
+    Args:
+        snapshot: The table as it is now.
+        partitions: Look at these paths; None: at those that commits of the active timeline name.
+            A folder that no commit names may be a copy that somebody put aside.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    paths = sorted({*(snapshot.named_partitions if partitions is None else partitions)})
+    lister = StoreLister(snapshot.state.store)
+    lister.prepare(paths)
+    found = {}
+    for path in paths:
+        instants = [file.name.instant for group in lister.files(path).values() for file in group]
+        if instants and not is_partition(lister, path):
+            depth = path.count("/") + 1 if path else 0
+            found[path] = PartitionMetadata(min(instants), depth)
+    return found
+
+
+def repair_partitions(
+    transactions: Transactions,
+    snapshot: Callable[[], Snapshot],
+    partitions: Sequence[str] | None = None,
+) -> list[str]:
+    """Put the metadata files that are missing; return the partition paths.
+
+    Raises:
+        LockTimeoutError: the table lock could not be acquired.
+        StorageError: the store failed.
+    """
+    with transactions.recovered() as table:
+        found = find_lost_partitions(snapshot(), partitions)
+        for path, metadata in found.items():
+            table.check_held()
+            content = encode_partition_metadata(metadata)
+            table.store.put_if_absent(join_path(path, PARTITION_METAFILE), content)
+    return list(found)
