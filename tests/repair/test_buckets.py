@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -320,3 +320,56 @@ def test_a_metadata_table_is_in_step(tmp_path: Path, version: int, kind: str) ->
     report = bf.open(root).check(depth="full")
     assert report.status == "clean", report.findings
     assert bf.open(root).scan().count() == 60
+
+
+def state_number(root: Path, before: int, after: int) -> bf.Table:
+    """Have hoodie.properties state another number of buckets, as options of a job do."""
+    path = root / ".hoodie/hoodie.properties"
+    lines = path.read_text().splitlines()
+    stated = f"hoodie.bucket.index.num.buckets={before}"
+    assert stated in lines
+    kept = [f"{stated.partition('=')[0]}={after}" if line == stated else line for line in lines]
+    path.write_text("\n".join(kept) + "\n")
+    return bf.open(root, writer=NO_SERVICES)
+
+
+def latest(read: pa.Table) -> dict[tuple[str, str], tuple[int, str, float]]:
+    """Return of each key the row with the greatest ordering value, or that of the last commit."""
+    found: dict[tuple[str, str], tuple[int, str, float]] = {}
+    for row in read.to_pylist():
+        key = row["_hoodie_partition_path"], row["id"]
+        found[key] = max(
+            found.get(key, (-1, "", 0.0)), (row["ts"], row["_hoodie_commit_time"], row["price"])
+        )
+    return found
+
+
+@pytest.mark.rotated(2)
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("numbers", [(2, 3, 6), (3, 4, 5), (1, 8, 8)])
+def test_a_number_that_changed_between_writes(
+    tmp_path: Path, kind: str, version: int, numbers: tuple[int, int, int]
+) -> None:
+    """Each row stays once, the latest of its key, whatever was written and deleted by whom."""
+    root = tmp_path / "t"
+    index = bf.SimpleBucketIndex(numbers[0])
+    table = create_table(root, index, kind, table_version=version, writer=NO_SERVICES)
+    table.upsert(rows(range(120), 1))
+    for turn, (before, after) in enumerate(pairwise(numbers), 2):
+        table = state_number(root, before, after)
+        table.upsert(rows(range(20 * turn, 20 * turn + 70), turn, float(turn)))
+        table.delete(rows(range(30, 36), turn))
+        if kind == "MERGE_ON_READ" and turn == 3:
+            table.compact()
+    before_repair = table.scan(meta_columns=True).to_arrow()
+    expected = latest(before_repair)
+    assert before_repair.num_rows > len(expected)
+    done = table.repair_buckets(duplicates="latest")
+    assert done is not None
+    assert done.rows_deleted == before_repair.num_rows - len(expected)
+    after_repair = bf.open(root).scan(meta_columns=True).to_arrow()
+    assert after_repair.num_rows == len(expected)
+    assert latest(after_repair) == expected
+    report = bf.open(root).check(depth="full")
+    assert report.status == "clean", report.findings
