@@ -366,7 +366,7 @@ _KINDS = (
         "when it lists the table without its metadata table.",
         "The number of data files in the folder.",
         "`repair_partitions()` makes the file again, in folders that commits of the active "
-        "timeline name; with `partitions=` also in others. Delete a folder that is a copy.",
+        "timeline name; with partitions= also in others. Delete a folder that is a copy.",
         True,
         "hudi-cli: repair addpartitionmeta",
     ),

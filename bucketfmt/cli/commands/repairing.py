@@ -21,7 +21,7 @@ from bucketfmt.cli.commands.writing import (
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.cli.render import print_table
+from bucketfmt.cli.render import print_facts, print_table
 from bucketfmt.index.model import as_bucket_index
 from bucketfmt.texts import size_text
 
@@ -63,8 +63,9 @@ def repair(
     partitions = opened.repair_partitions(partition, dry_run=dry_run)
     value: dict[str, Any] = {"partitions": partitions}
     facts: dict[str, Any] = {}
-    if partitions:
-        facts["partitions to make again" if dry_run else "partitions made again"] = partitions
+    if partitions and output is Output.TEXT:  # also where nothing else can be done
+        name = "partitions to make again" if dry_run else "partitions made again"
+        print_facts({name: ", ".join(partitions)})
     if is_numbered and dry_run:
         repairs = opened.preview_repair_buckets(partition)
         _list_repairs(repairs, output)
@@ -79,6 +80,8 @@ def repair(
             )
         value["commit"] = None if done is None else asdict(done)
         facts |= {"rows moved": "none"} if done is None else facts_of(done)
+        if duplicates == "latest" and done is not None:
+            facts["older rows left out"] = done.rows_deleted
     elif (found is not None and found.has_rings) or not partitions:
         rings = opened.repair_rings(partition, dry_run=dry_run)
         value["rings"] = [ring._asdict() for ring in rings]
