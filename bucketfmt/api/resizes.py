@@ -413,10 +413,14 @@ class ResizableTable(MaintainedTable):
 
         Reads the keys of all file groups, and rewrites those that hold keys of other buckets than
         their own, share a bucket with another one, or are in no bucket, as writers with other
-        settings, or tasks that ran twice, leave them: B001, B003, B004, B006 and B008 of `check`.
-        One replacecommit hides them and shows one file group for each of the buckets. Rows keep
-        their commit times, and `as_of` and `rollback` find the old file groups until they are
+        settings, or tasks that ran twice, leave them: B001, B003, B004, B006, B008 and C004 of
+        `check`. One replacecommit hides them and shows one file group for each of the buckets. Rows
+        keep their commit times, and `as_of` and `rollback` find the old file groups until they are
         cleaned. Others go on meanwhile as in `rehash`; stop the writer that is at fault before.
+
+        A partition of a ring gets another ring, with the same ranges. Where the ring in force is
+        lost or damaged, that is one like a new partition has: `repair_rings`, which moves no row,
+        comes first.
 
         Args:
             partitions: Only these partition paths; by default all.
@@ -430,8 +434,9 @@ class ResizableTable(MaintainedTable):
 
         Raises:
             ValueError: the table has no such partition.
-            UnsupportedError: the buckets of the table are not numbered, or have several file groups
-                by right; or keys have several rows, and `duplicates` is `refuse`.
+            UnsupportedError: the table has no buckets, or those of a directory, or buckets that
+                have several file groups by right; or keys have several rows, and `duplicates` is
+                `refuse`.
             IndexUnknownError: the index is unknown. Or every key is in its bucket by another number
                 of buckets than the one that is stated, and `partitions` does not insist.
             ConflictError: a compaction or a clustering is pending, or others write faster than rows

@@ -53,8 +53,7 @@ _KINDS = (
         "more than one of them.",
         "Stop the writer that is at fault, and bring the rows of both groups together by "
         '`repair_buckets()`, or by `repair_buckets(duplicates="latest")` where keys have several '
-        "rows. Where buckets are not numbered, rewrite the partition with INSERT OVERWRITE from a "
-        "read of it.",
+        "rows. In a table with directories, rewrite the partition from a read of it.",
         True,
         "apache/hudi#7216, #11527, #5330, #8892, #10849, #10899, #10407, #7433, #10898, #6593, "
         "#10894",
@@ -78,9 +77,9 @@ _KINDS = (
         "A writer with other index settings, or one that knows no bucket index, wrote to the "
         "table. Records of such a file group are not found by their keys.",
         "The file id, and whether the table has buckets.",
-        "Stop that writer. Where the table has numbered buckets, `repair_buckets()` moves the rows "
-        "to them. Else delete its commit by a rollback or restore, and write its rows again with "
-        "the table's index.",
+        "Stop that writer. Where the table has a bucket index, `repair_buckets()` moves the rows "
+        "to their buckets. Else delete its commit by a rollback or restore, and write its rows "
+        "again with the table's index.",
         True,
         "apache/hudi#10407, #11388, #8906, #9971, #12523, apache/hudi-rs#666",
     ),
@@ -119,7 +118,7 @@ _KINDS = (
         "How many keys, three of them, the bucket the first belongs in, and the release's "
         "way of hashing and the hash fields under which most of them would be at home.",
         "Find out which writer differs (the best fitting dialect is in the evidence), stop it, "
-        "and move the rows by `repair_buckets()`; where buckets are not numbered, write the rows "
+        "and move the rows by `repair_buckets()`; in a table with directories, write the rows "
         "named again with the others' settings.",
         True,
         "apache/hudi#12155, #12120, #7894, #13650, #19304, #18223",
@@ -144,9 +143,9 @@ _KINDS = (
         "The key was written under two numbers of buckets, dialects or hash fields. A scan "
         "returns it twice, a look-up once.",
         "How many keys, three of them, and the files of both buckets.",
-        "Stop the writer that differs. Where buckets are numbered, "
-        '`repair_buckets(duplicates="latest")` keeps the row that the ordering field prefers; else '
-        "delete the other.",
+        "Stop the writer that differs. "
+        '`repair_buckets(duplicates="latest")` keeps the row that the ordering field prefers; in a '
+        "table with directories, delete the other.",
         True,
         "apache/hudi#13241, #5074, #5812, #5658",
     ),
@@ -266,8 +265,9 @@ _KINDS = (
         "ring was left.",
         "The file group, and the instant of the metadata that do not lead to it.",
         "Stop the writers. `repair_rings()` has the ring lead to it, unless its keys lie among "
-        "those of other file groups, or the table has a directory; then write its rows again, and "
-        "replace the file group.",
+        'those of other file groups; then `repair_buckets(duplicates="latest")` moves the rows to '
+        "a new ring. In a table with directories, write its rows again, and replace the file "
+        "group.",
         True,
         "apache/hudi#6698, #9679, #10407",
     ),

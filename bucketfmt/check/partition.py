@@ -199,6 +199,7 @@ class PartitionChecker:
             pending_resizes=self._pending_resizes,
             pending={i.requested_time for i in timeline.pending.instants},
             archived={i.requested_time for i in self._state.archived_instants},
+            listed=self._state.lister.files(partition_path).keys(),
         )
         off = find_off_ring_groups(ring, slices, self._replaced(partition_path))
         yield from self._unless_overtaken(partition_path, off)

@@ -7,21 +7,29 @@ change of buckets does (`resize.rewrite`), while others read and write. Decision
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from bucketfmt.choices import Codec
-from bucketfmt.errors import BucketfmtError, IndexUnknownError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, initial_hashing_metadata
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.infer import Evidence
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import NOTHING_STORED, BucketIndex, as_bucket_index
+from bucketfmt.index.model import BucketIndex, StoredBuckets, as_bucket_index
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.repair.plan_buckets import BucketRepair, HeldBuckets, plan_bucket_repairs
+from bucketfmt.repair.plan_buckets import (
+    BucketRepair,
+    HeldBuckets,
+    plan_bucket_repairs,
+    renew_nodes,
+)
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.numbered.rehash import slices_to_divide
@@ -37,6 +45,7 @@ from bucketfmt.slices.slice_codec import encode_slice
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, reader_count
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
@@ -60,6 +69,21 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A partition with rows in wrong file groups.
+
+    Attributes:
+        layout: Its buckets.
+        ring: The ring of these buckets; None where they are numbered.
+        repairs: Which file groups are rewritten together.
+    """
+
+    layout: BucketLayout
+    ring: HashingMetadata | None
+    repairs: Sequence[tuple[BucketRepair, RewriteStep]]
+
+
+@dataclass(frozen=True, slots=True)
 class _Keys:
     """The keys of a file slice: their buckets, and what they say of the number of buckets."""
 
@@ -77,10 +101,12 @@ class BucketRepairer(BucketService):
         super().__init__(snapshot, finder, transactions)
         # Of slices as they were read last: what others leave alone is read once.
         self._kept: dict[tuple[BucketLayout, bytes], _Keys] = {}
+        self._rings: list[HashingMetadata] = []  # as they were planned last
 
     def preview(self, repair: Repair) -> list[BucketRepair]:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        return self._planned(lambda basis: [found for found, _ in self._find(basis, repair)])
+        found = self._planned(lambda basis: self._find(basis, repair))
+        return [each for partition in found for each, _ in partition.repairs]
 
     def run(
         self,
@@ -91,8 +117,8 @@ class BucketRepairer(BucketService):
         """Move the rows, as one commit; None if every row is in place.
 
         Raises:
-            UnsupportedError: the buckets of the table are not numbered, or grow by file groups; or
-                keys have several rows, and the latest is not to be kept.
+            UnsupportedError: the table has no buckets, or those of a directory, or buckets that
+                grow by file groups; or keys have several rows, and the latest is not to be kept.
             IndexUnknownError: the index is unknown; or all keys are in the buckets of another
                 number than the one that is stated.
             ConflictError: a compaction or a clustering is pending, or others write faster than rows
@@ -111,17 +137,38 @@ class BucketRepairer(BucketService):
         self._await_compactions()
         if not self._planned(lambda basis: self._find(basis, repair)):
             return None
-        return self._begin(partial(self._plan, repair), codec)
+        plan = partial(self._plan, repair)
+        return self._begin(plan, codec, after_publish=self._mark_rings)
 
     def _plan(self, repair: Repair, instant: str, basis: Basis) -> RewritePlan:
         config = basis.snapshot.state.config
         settling = KeySettling(config, None, renames=False, keeps_latest=repair.keeps_latest)
-        steps = [step for _, step in self._find(basis, repair)]
+        steps: list[RewriteStep] = []
+        self._rings = []
+        for damaged in self._find(basis, repair):
+            own = [step for _, step in damaged.repairs]
+            if damaged.ring is not None:
+                ring, own = renew_nodes(damaged.ring, damaged.layout, own, instant)
+                self._rings.append(ring)
+            steps += own
         operation = rescale_operation(config.table_version)
-        return RewritePlan(basis, steps, operation, settling=settling)
+        put = partial(_put_rings, list(self._rings)) if self._rings else None
+        return RewritePlan(basis, steps, operation, settling=settling, put_index=put)
 
-    def _find(self, basis: Basis, repair: Repair) -> list[tuple[BucketRepair, RewriteStep]]:
-        """Return which file groups are rewritten together.
+    def _mark_rings(self) -> None:
+        """Mark the new rings as committed; readers know by the timeline until it is archived.
+
+        Beside a marked ring, Hudi 0.15 finds none while a later resize has written its own: there
+        the ring is marked when the replacecommit is archived.
+        """
+        table = self._owner
+        if self._snapshot().state.config.table_version >= 8:
+            for ring in self._rings:
+                with suppress(BucketfmtError):
+                    put_ring_marker(table.store, ring.partition_path, ring.instant)
+
+    def _find(self, basis: Basis, repair: Repair) -> list[_Damaged]:
+        """Return the partitions with rows in wrong file groups.
 
         Raises:
             BucketfmtError, ValueError: as `run`.
@@ -132,15 +179,17 @@ class BucketRepairer(BucketService):
         if unknown:
             raise ValueError(f"the table has no partition {unknown[0]!r}")
         paths = snapshot.partitions if repair.partitions is None else sorted({*repair.partitions})
-        layouts = {path: _layout_of(snapshot.state, index, path) for path in paths}
+        rings = {path: _load_ring(snapshot.state, index, path) for path in paths}
+        layouts = {path: _layout_of(snapshot.state, index, path, rings[path]) for path in paths}
         slices = slices_to_divide(snapshot, tuple(paths))
         keys = self._read_keys(snapshot, layouts, slices)
         held: dict[str, list[HeldBuckets]] = {path: [] for path in paths}
         for file_slice, own in zip(slices, keys, strict=True):
             held[file_slice.partition_path].append(HeldBuckets(file_slice, own.buckets))
-        found = [
-            each for path in paths for each in plan_bucket_repairs(path, layouts[path], held[path])
-        ]
+        found = []
+        for path in paths:
+            if repairs := list(plan_bucket_repairs(path, layouts[path], held[path])):
+                found.append(_Damaged(layouts[path], rings[path], repairs))
         if found and repair.partitions is None and index.number_of_all is not None:
             _check_number(index.number_of_all, sum((own.evidence for own in keys), Evidence()))
         return found
@@ -182,22 +231,41 @@ def _find_index(basis: Basis) -> BucketIndex:
     """Return the index of a table that can be repaired.
 
     Raises:
-        UnsupportedError: its buckets are not numbered, or grow by file groups.
+        UnsupportedError: it has no buckets, or those of a directory, or they grow by file groups.
     """
     index = as_bucket_index(basis.index)
-    if index is None or not index.has_numbered_buckets or index.group_bytes is not None:
+    if index is None or index.has_directories or index.group_bytes is not None:
         raise UnsupportedError(
             f"to move rows to their buckets in a table with {basis.index.text}; that is for a "
-            "bucket index whose buckets are numbered, and have one file group each"
+            "bucket index whose buckets are numbered, or on a ring, and have one file group each"
         )
     return index
 
 
-def _layout_of(state: TableState, index: BucketIndex, path: str) -> BucketLayout:
+def _load_ring(state: TableState, index: BucketIndex, path: str) -> HashingMetadata | None:
+    """Return the ring in force, or the first one where it is lost; None for numbered buckets."""
+    if not index.has_rings:
+        return None
+    with suppress(CorruptError):
+        found = load_hashing_metadata(state, path)
+        if found is not None:
+            return found
+    return initial_hashing_metadata(path, index.num_buckets_of(path, state.limits))
+
+
+def _put_rings(rings: Sequence[HashingMetadata], store: Store) -> None:
+    for ring in rings:
+        put_ring(store, ring)
+
+
+def _layout_of(
+    state: TableState, index: BucketIndex, path: str, ring: HashingMetadata | None
+) -> BucketLayout:
     config, limits = state.config, state.limits
     check_new_number(path, index.num_buckets_of(path, limits))
     dialect = dialect_for_table_version(config.table_version)
-    return index.unproved_layout(path, config.record_key_fields, dialect, limits, NOTHING_STORED)
+    stored = StoredBuckets(ring=None if ring is None else ring.nodes)
+    return index.unproved_layout(path, config.record_key_fields, dialect, limits, stored)
 
 
 def _check_number(stated: int, evidence: Evidence) -> None:

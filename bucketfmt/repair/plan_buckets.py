@@ -8,14 +8,18 @@ Source: HoodieBucketIndex, whose writers fail on a second file group of a bucket
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
+
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
+from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.snapshot.data_files.files import FileSlice
 
-__all__ = ["BucketRepair", "HeldBuckets", "plan_bucket_repairs"]
+__all__ = ["BucketRepair", "HeldBuckets", "plan_bucket_repairs", "renew_nodes"]
 
 _SHOWN = 3
 
@@ -69,6 +73,44 @@ def plan_bucket_repairs(
             BucketRepair(partition_path, buckets, file_ids, size, cause),
             RewriteStep(partition_path, slices, layout, buckets),
         )
+
+
+def renew_nodes(
+    ring: HashingMetadata, layout: BucketLayout, steps: Sequence[RewriteStep], instant: str
+) -> tuple[HashingMetadata, list[RewriteStep]]:
+    """Return the ring that a partition gets, and the steps as they write to its file groups.
+
+    The ranges of the nodes stay. Nodes whose file groups are hidden, or get rows, have other file
+    groups from then on, since a file group that was hidden stays hidden.
+
+    Args:
+        ring: That by which `steps` were planned.
+        layout: The same.
+        steps: Of one partition.
+        instant: The requested time of the commit.
+    """
+    hidden = {each.file_id for step in steps for each in step.slices}
+    written = {bucket for step in steps for bucket in step.buckets}
+    empty: dict[int, str] = {}
+    nodes = []
+    for node in ring.nodes:
+        if node.value not in written and node.file_id not in hidden:
+            nodes.append(node)
+            continue
+        if node.file_id not in hidden:
+            empty[node.value] = node.file_id
+        (named,) = initial_ring(f"{instant}/{ring.partition_path}/{node.value}", 1)
+        nodes.append(msgspec.structs.replace(node, file_id_prefix=named.file_id_prefix))
+    new = msgspec.structs.replace(ring, instant=instant, seq_no=ring.seq_no + 1, nodes=tuple(nodes))
+    moved = [
+        replace(
+            step,
+            layout=layout.with_nodes(nodes),
+            empty_groups=tuple(empty[own] for own in step.buckets if own in empty),
+        )
+        for step in steps
+    ]
+    return new, moved
 
 
 def _joined(layout: BucketLayout, held: Sequence[HeldBuckets]) -> list[list[HeldBuckets]]:

@@ -125,7 +125,7 @@ def _check_apart(high: int, low: int, prefix: str, other: str) -> None:
     if low <= high:
         raise CorruptError(
             f"keys of the file groups {prefix}-0 and {other}-0 lie among one another, so that no "
-            "ring leads to both: read the rows of the partition, and write them to a new table"
+            "ring leads to both; repair_buckets() moves the rows of the partition to a new ring"
         )
 
 

@@ -185,13 +185,36 @@ class TestCreate:
         assert done == {"partitions": [lost.parent.name], "commit": None}
         assert cli("check", made, "--depth", "full").code == 0
 
-    def test_duplicates_are_no_matter_of_rings(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+    def test_duplicates_are_no_matter_of_directories(
+        self, cli: Cli, trips: Path, tmp_path: Path
+    ) -> None:
+        made = tmp_path / "made"
+        cli("create", made, "--like", trips, "--key", "id", "--index", "extendible:2")
+        run = cli("repair", made, "--duplicates", "latest")
+        assert run.code == 64
+        assert "--duplicates is for buckets that are numbered or on a ring" in run.err
+
+    def test_rows_of_two_rings_are_brought_together(
+        self, cli: Cli, trips: Path, tmp_path: Path
+    ) -> None:
+        """The keys do not tell the ring: rows are moved to a new one."""
         made = tmp_path / "made"
         arguments = ("--key", "id", "--index", "consistent:2", "--merge-on-read")
         cli("create", made, "--like", trips, *arguments)
-        run = cli("repair", made, "--duplicates", "latest")
-        assert run.code == 64
-        assert "--duplicates is for tables whose buckets are numbered" in run.err
+        assert cli("upsert", made, trips).code == 0
+        assert cli("compact", made).code == 0
+        patient = Patient(made)
+        base = next(made.glob("*.parquet"))
+        twin = patient.copy_file(base, file_id="5a3c2b1d-1111-4222-8333-444455556666-0")
+        patient.record(twin, like=base)
+        assert "`bucketfmt repair --duplicates latest`" in cli("check", made).out
+        planned = cli("repair", made, "--dry-run", "--output", "json")
+        (told,) = json.loads(planned.out)["repairs"]
+        assert set(told["file_ids"]) >= {"5a3c2b1d-1111-4222-8333-444455556666-0"}
+        assert cli("repair", made).code == 3
+        assert cli("repair", made, "--duplicates", "latest").code == 0
+        assert cli("check", made, "--depth", "full").code == 0
+        assert bf.open(made).scan().count() == TRIPS.num_rows
 
     def test_buckets_of_several_file_groups(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         made = tmp_path / "made"

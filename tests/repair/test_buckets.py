@@ -220,7 +220,6 @@ def test_a_partition_that_a_writer_with_another_number_began(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("index", "kind"),
     [
-        (bf.ConsistentHashingIndex(4), "MERGE_ON_READ"),
         (bf.ExtendibleHashingIndex(4), "COPY_ON_WRITE"),
         (bf.MultiGroupBucketIndex(4, 1 << 20), "COPY_ON_WRITE"),
     ],
@@ -228,7 +227,7 @@ def test_a_partition_that_a_writer_with_another_number_began(tmp_path: Path) -> 
 def test_other_buckets_are_refused(tmp_path: Path, index: bf.Index, kind: str) -> None:
     table = create_table(tmp_path / "t", index, kind, writer=NO_SERVICES)
     table.upsert(rows(range(20), 1))
-    with pytest.raises(UnsupportedError, match="whose buckets are numbered"):
+    with pytest.raises(UnsupportedError, match="whose buckets are numbered, or on a ring"):
         table.repair_buckets()
     assert table.history().num_rows == 1
 

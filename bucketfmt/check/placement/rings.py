@@ -46,6 +46,8 @@ class Ring:
         loaded: What decodes, by instant. Empty at depth quick.
         in_force: The instant whose ring counts; None where there is none or nobody can tell.
         unsound: Instants whose metadata contradicts itself.
+        unfollowed: Instants of rings that no later ring follows: they are pending, or were rolled
+            back by Hudi, which leaves the rings.
     """
 
     partition_path: str
@@ -54,6 +56,7 @@ class Ring:
     loaded: dict[str, HashingMetadata]
     in_force: str | None
     unsound: frozenset[str]
+    unfollowed: frozenset[str]
 
     @property
     def metadata(self) -> HashingMetadata | None:
@@ -95,7 +98,14 @@ def load_ring(
             if fault is not None:
                 events.append(fault)
                 unsound.add(instant)
-    for finding in _find_contradictions(partition_path, files, loaded):
+    done = {instant.requested_time for instant in state.timeline.commits.completed.instants}
+    unfollowed = {
+        instant
+        for instant in files
+        if instant not in (INIT_INSTANT, *markers, *done)
+        and not state.timeline.commits.is_before_start(instant)
+    }
+    for finding in _find_contradictions(partition_path, files, loaded, unfollowed):
         events.append(finding)
         unsound.update(finding.instants)
 
@@ -110,7 +120,15 @@ def load_ring(
         )
     except CorruptError as error:
         events.append(_fault("C001", partition_path, error.message, [], [max(markers)]))
-    return Ring(partition_path, files, frozenset(markers), loaded, in_force, frozenset(unsound))
+    return Ring(
+        partition_path,
+        files,
+        frozenset(markers),
+        loaded,
+        in_force,
+        frozenset(unsound),
+        frozenset(unfollowed),
+    )
 
 
 def _find_late(state: ExaminedState, instants: Iterable[str]) -> set[str]:
@@ -187,6 +205,7 @@ def find_ring_faults(
     pending_resizes: Collection[str],
     pending: Collection[str],
     archived: Collection[str],
+    listed: Collection[str],
 ) -> Iterator[Finding]:
     """Yield C002 and C005 about the metadata files of one partition.
 
@@ -197,6 +216,7 @@ def find_ring_faults(
         pending_resizes: Pending instants that have a clustering plan.
         pending: All pending instants.
         archived: Completed instants of the archived timeline.
+        listed: File ids of all files of the partition, committed or not.
     """
     path = ring.partition_path
     last_marked = max(ring.markers, default="")
@@ -210,9 +230,13 @@ def find_ring_faults(
             continue  # C001 tells
         own = metadata.file_ids
         if instant in pending:
-            if instant not in pending_resizes:
+            # Rows that are moved to a new ring are in its file groups before it is written.
+            is_moving = not (own - groups).isdisjoint(listed)
+            if instant not in pending_resizes and not is_moving:
                 text = f"metadata of {instant}, which is pending and has no plan to resize"
                 yield _fault("C002", path, text, [entry.path], [instant])
+        elif instant in ring.unfollowed and instant not in archived:
+            continue  # Hudi rolled it back, and left its ring
         elif own & bases:
             text = f"the resize {instant} has no marker, and has left the active timeline; base "
             text += "files of its ring are live"
@@ -235,9 +259,19 @@ def find_ring_faults(
 
 
 def _find_contradictions(
-    partition_path: str, files: Mapping[str, FileInfo], loaded: Mapping[str, HashingMetadata]
+    partition_path: str,
+    files: Mapping[str, FileInfo],
+    loaded: Mapping[str, HashingMetadata],
+    unfollowed: Collection[str],
 ) -> Iterator[Finding]:
-    """Yield C003 for what is wrong with rings that ascend."""
+    """Yield C003 for what is wrong with rings that ascend.
+
+    Args:
+        partition_path: The partition.
+        files: Of the rings, by instant.
+        loaded: The rings.
+        unfollowed: As of `Ring`.
+    """
     previous: HashingMetadata | None = None
     for instant, metadata in sorted(loaded.items()):
         faults = []
@@ -266,7 +300,8 @@ def _find_contradictions(
             )
         for fault in faults:
             yield _fault("C003", partition_path, fault, [files[instant].path], [instant])
-        previous = metadata
+        if instant not in unfollowed:
+            previous = metadata
 
 
 def find_off_ring_groups(

@@ -49,31 +49,37 @@ def repair(
 ) -> None:
     """Move rows to the buckets of their keys; make lost or damaged hashing metadata again.
 
-    Where buckets are numbered, file groups that share a bucket, are in none, or hold keys of other
-    buckets are rewritten, while others read and write. Of consistent hashing, no row is moved: the
-    keys of the file groups tell the ring. Partitions get the metadata file that they lack. Stop the
+    File groups that share a bucket, are in none, or hold keys of other buckets are rewritten, while
+    others read and write. A ring of consistent hashing that is lost is told by the keys of the file
+    groups, and no row is moved for it. Partitions get the metadata file that they lack. Stop the
     writers of Hudi before. Where nothing states the index, give --index: the one that the table is
     to have.
     """
     opened = open_to_write(table, storage_option, index, lock)
     found = as_bucket_index(opened.index)
-    is_numbered = found is not None and found.has_numbered_buckets
-    if duplicates == "latest" and not is_numbered:
-        raise typer.BadParameter("--duplicates is for tables whose buckets are numbered")
+    has_groups = found is not None and not found.has_directories and found.group_bytes is None
+    if duplicates == "latest" and not has_groups:
+        raise typer.BadParameter(
+            "--duplicates is for buckets that are numbered or on a ring, of one file group each"
+        )
     partitions = opened.repair_partitions(partition, dry_run=dry_run)
     value: dict[str, Any] = {"partitions": partitions}
     facts: dict[str, Any] = {}
     if partitions and output is Output.TEXT:  # also where nothing else can be done
         name = "partitions to make again" if dry_run else "partitions made again"
         print_facts({name: ", ".join(partitions)})
-    if is_numbered and dry_run:
+    if (found is not None and found.has_rings) or not (has_groups or partitions):
+        rings = _repair_rings(opened, partition, output, dry_run=dry_run)
+        value["rings"] = [ring._asdict() for ring in rings]
+        facts["rings to make again" if dry_run else "rings made again"] = len(rings)
+    if has_groups and dry_run:
         repairs = opened.preview_repair_buckets(partition)
         _list_repairs(repairs, output)
         value["repairs"] = [asdict(each) for each in repairs]
         facts["file groups to rewrite"] = sum(len(each.file_ids) for each in repairs)
         facts["into"] = sum(len(each.buckets) for each in repairs)
         facts["bytes to read"] = size_text(sum(each.bytes for each in repairs))
-    elif is_numbered:
+    elif has_groups:
         with shown_progress("reading keys") as progress:
             done = opened.repair_buckets(
                 partition, duplicates=duplicates, codec=codec, progress=progress
@@ -82,12 +88,6 @@ def repair(
         facts |= {"rows moved": "none"} if done is None else facts_of(done)
         if duplicates == "latest" and done is not None:
             facts["older rows left out"] = done.rows_deleted
-    elif (found is not None and found.has_rings) or not partitions:
-        rings = opened.repair_rings(partition, dry_run=dry_run)
-        value["rings"] = [ring._asdict() for ring in rings]
-        if output is Output.TEXT and rings:
-            print_table(pa.Table.from_pylist(value["rings"]))
-        facts["rings to make again" if dry_run else "rings made again"] = len(rings)
     print_outcome(value, facts, output, dry_run)
 
 
@@ -100,3 +100,16 @@ def _list_repairs(repairs: Sequence[bucketfmt.BucketRepair], output: Output) -> 
         "cause": [each.cause for each in repairs],
     }
     print_table(pa.table(listed))
+
+
+def _repair_rings(
+    opened: bucketfmt.Table, partition: Sequence[str] | None, output: Output, *, dry_run: bool
+) -> list[bucketfmt.RepairedRing]:
+    """Make rings again; none where keys do not tell them: their rows are moved to a new one."""
+    try:
+        rings = opened.repair_rings(partition, dry_run=dry_run)
+    except bucketfmt.CorruptError:
+        return []
+    if output is Output.TEXT and rings:
+        print_table(pa.Table.from_pylist([ring._asdict() for ring in rings]))
+    return rings

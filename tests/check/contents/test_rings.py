@@ -305,6 +305,18 @@ def test_c003_initial_ring(golden_copy: Copy, version: str, change: Change, evid
         assert finding.paths == (patient.relative(patient.newest),)
 
 
+def test_c003_is_not_about_a_ring_that_hudi_took_back(twice_resized: RingPatient) -> None:
+    """Hudi leaves it, and gives the next resize the same sequence number."""
+    newest = twice_resized.newest
+    instant = str(int(newest.stem) - 1)
+    assert instant not in twice_resized.instants
+    metadata = json.loads(newest.read_text())
+    newest.with_name(f"{instant}.hashing_meta").write_text(
+        json.dumps({**metadata, "instant": instant})
+    )
+    assert unclean(check_soon(twice_resized.root)) == ()
+
+
 # -- C004
 
 
@@ -314,7 +326,7 @@ def test_c004_file_group_that_no_node_leads_to(patient: RingPatient) -> None:
     patient.record(twin, like=base)
     finding = check_says(patient, "C004", f"leads to file group {UUID}", [twin])
     assert len(finding.instants) == 1
-    assert "unless its keys lie among those of other file groups" in finding.fix
+    assert "unless its keys lie among those of other file groups; then `repair_b" in finding.fix
     with pytest.raises(CorruptError, match="lie among one another"):
         bf.open(patient.root).repair_rings()
 
