@@ -17,7 +17,7 @@ from tests.interop.changed_buckets.extendible import (
 )
 from tests.interop.changed_buckets.migrated import play_migrated
 from tests.interop.changed_buckets.rehashed import play_rehashed
-from tests.interop.changed_buckets.repaired import play_repaired
+from tests.interop.changed_buckets.repaired import play_repaired, play_repaired_ring
 from tests.interop.changed_buckets.rescaled import play_rescaled
 from tests.interop.changed_buckets.resized import play_resized
 from tests.interop.changed_buckets.resized_amid import play_resized_amid
@@ -68,6 +68,7 @@ PLAYS: dict[str, Play] = {
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
     "repaired": play_repaired,
+    "repaired ring": play_repaired_ring,
     "rescaled": play_rescaled,
     "migrated": play_migrated,
     "extendible": play_extendible,
@@ -164,7 +165,7 @@ def plays_of(version: str, kind: str, metadata: Metadata = "off") -> list[str]:
         ),
         *(["rescaled"] if has_rules else []),
         *(
-            ["resized", "resized amid", "dual writes", "virtual logs"]
+            ["repaired ring", "resized", "resized amid", "dual writes", "virtual logs"]
             if kind.endswith("ring")
             else []
         ),

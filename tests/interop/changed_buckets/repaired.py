@@ -12,10 +12,11 @@ from tests.interop.turns.carry_on import Tally
 from tests.interop.turns.sides import read_by_hudi
 from tests.interop.turns.upserted import Upserted, simple_index
 
-__all__ = ["play_repaired"]
+__all__ = ["play_repaired", "play_repaired_ring"]
 
 _NUMBERS = ((4, 7), (6, 3), (2, 8))
-_UUID = "5a3c2b1d-1111-4222-8333-444455556666-0"
+_RING = {**simple_index(4), "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+_UUID = "5a3c2b1d-1111-4222-8333-44445555666"  # and a digit
 
 
 def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
@@ -64,6 +65,27 @@ def play_repaired(session: HudiSession, folder: Path, kind: str, seed: int) -> T
     return Tally(rounds=3, ours=5, hudis=5)
 
 
+def play_repaired_ring(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
+    """A partition of a ring gets a file group that no node leads to, twice; both write on."""
+    table = Upserted(session, folder, "repaired", kind, seed)
+    table.hudi_upserts(1, _RING)
+    table.upsert(2)
+    assert table.open().resize(max_file_size=1, max_buckets=7) is not None
+    for turn in (1, 2):
+        table.hudi_upserts(3 * turn, _RING)
+        table.open().compact()
+        table.compare(has_buckets=False)
+        _add_second_group(table, turn)
+        _repair(table.open())
+        table.compare(has_buckets=False)
+        table.hudi_upserts(3 * turn + 1, _RING)
+        table.compare(has_buckets=False)
+        table.upsert(3 * turn + 2)
+        table.hudi_compacts(_RING, has_buckets=False)
+    table.check()
+    return Tally(rounds=2, ours=8, hudis=5)
+
+
 def _repair(table: bf.Table) -> None:
     assert table.repair_buckets(duplicates="latest") is not None
     assert table.repair_buckets() is None
@@ -74,13 +96,15 @@ def _lose_a_partition(table: Upserted) -> None:
         path.unlink()
 
 
-def _add_second_group(table: Upserted) -> None:
+def _add_second_group(table: Upserted, turn: int = 0) -> None:
     """Copy the base file of a bucket, as a task that ran twice leaves it."""
     patient = Patient(Path(table.uri))
     groups = table.open().inspect.file_groups().to_pylist()
     (group, *_) = (own for own in groups if own["base_file"])
     path = patient.root / group["base_file"]
-    patient.record(patient.copy_file(path, file_id=f"{path.name[:8]}{_UUID[8:]}"), like=path)
+    patient.record(
+        patient.copy_file(path, file_id=f"{path.name[:8]}{_UUID[8:]}{turn}-0"), like=path
+    )
     for checksum in patient.root.rglob(".*.crc"):  # of Hadoop: the commit was edited
         checksum.unlink()
     if table.open().metadata_table.list():

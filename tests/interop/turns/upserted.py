@@ -77,14 +77,14 @@ class Upserted:
         """Upsert rows of `draw` by bucketfmt."""
         self.open().upsert(rows, codec="gzip")
 
-    def hudi_compacts(self, index: Mapping[str, str]) -> None:
+    def hudi_compacts(self, index: Mapping[str, str], *, has_buckets: bool = True) -> None:
         """Have Hudi compact a merge-on-read table, and compare; nothing of copy-on-write."""
         if not self._is_logged:
             return
         options = {**self.options, **index, "hoodie.compact.inline.max.delta.commits": "1"}
         self._session.service(self.uri, "schedule", None, options)
         self._session.service(self.uri, "run_pending_compactions", None, options)
-        self.compare()
+        self.compare(has_buckets=has_buckets)
 
     def compare(self, *, has_buckets: bool = True) -> list[dict[str, object]]:
         """Read by both: all rows that were upserted, and one file group in each bucket.
