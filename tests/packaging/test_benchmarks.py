@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +18,85 @@ from benchmarks.writing import growth
 from benchmarks.writing.growth import measure_curve
 
 KEPT = Path(benchmarks.__file__).parent
+
+
+README, COMPARISON, SCALE = "README.md", "docs/comparison.md", "docs/scale.md"
+QUOTED = [
+    (README, "6 columns | {:.2f} x the time of raw pyarrow", "COW snapshot to Arrow, 6 columns"),
+    (README, "own 5 columns | {:.2f} x the time", "COW snapshot to Arrow, all 11 columns"),
+    (README, "in logs | {:.2f} x the time", "MOR snapshot to Arrow, 10 % updates, 6 columns"),
+    (README, "row in log files | {:.2f} x the time", "Log-only table to Arrow, 6 columns"),
+    (
+        README,
+        "32-byte ASCII | {:.0f} M keys",
+        "Java bucket ids, 32-byte ASCII keys: record keys to buckets",
+    ),
+    (README, "`locate` of 1 M keys | {:.2f} s", "locate of 1 M keys, 16 buckets"),
+    (
+        README,
+        "20,000 file groups | {:.2f} s, 10 files",
+        "lookup of 10 keys in 20,000 file groups: time with the timeline loaded",
+    ),
+    (README, "100,000 file groups | {:.1f} s, 305 MB", "check --depth quick, 100,000 file groups"),
+    (
+        README,
+        "of one row each | {:.1f} x the time",
+        "Scan of 5,000 file groups of a row: time by that of pyarrow, the same files as a dataset",
+    ),
+    (
+        README,
+        "level of zstd | {:.1f} x as fast as Hudi",
+        "Load of 2 M rows into a new table (bulk_insert): against Hudi 1.2.0, zstd",
+    ),
+    (
+        README,
+        "zstd likewise | {:.1f} x as fast as Hudi",
+        "COW upsert of 200 k rows of 2 M: against Hudi 1.2.0, zstd",
+    ),
+    (
+        README,
+        "| merge-on-read upsert of 200 k rows of 2 M | {:.1f} x",
+        "MOR upsert of 200 k rows of 2 M: against Hudi 1.2.0, zstd",
+    ),
+    (
+        README,
+        "compaction of the same rows | {:.1f} x",
+        "Compaction of 2 M rows, 200 k of them logged: against Hudi 1.2.0, zstd",
+    ),
+    (
+        README,
+        "{:.1f} x as fast as the rescale of Hudi",
+        "Rescale of 2 M rows in a partition, 16 to 32 buckets: against Hudi 1.2.0, "
+        "partition_bucket_index_manager",
+    ),
+    (COMPARISON, "updated in logs | {:.2f} x", "MOR snapshot to Arrow, 10 % updates, 6 columns"),
+    (COMPARISON, "every row in logs | {:.2f} x", "Log-only table to Arrow, 6 columns"),
+    (
+        COMPARISON,
+        "merge-on-read | {:.1f} x as fast as Hudi",
+        "MOR upsert of 200 k rows of 2 M: against Hudi 1.2.0, zstd",
+    ),
+    (SCALE, "on disk | {:.0f} bytes", "a mapping of the record index on disk"),
+    (
+        SCALE,
+        "Initialising takes {:.1f} times",
+        "A record index made of 2 M rows: against pyarrow, the key columns read",
+    ),
+]
+"""A page, what it says of a figure, and the figure."""
+
+
+@pytest.mark.parametrize(("page", "said", "name"), QUOTED)
+def test_pages_quote_the_last_run(page: str, said: str, name: str) -> None:
+    values = [
+        figure["value"]
+        for path in (KEPT / "results").iterdir()
+        for result in json.loads(path.read_bytes())["results"]
+        for figure in result["figures"]
+        if figure["name"] == name
+    ]
+    (value,) = values
+    assert said.format(value) in (KEPT.parent / page).read_text()
 
 
 def kept_files() -> dict[str, int]:
