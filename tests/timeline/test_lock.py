@@ -182,8 +182,13 @@ def test_the_file_says_who_made_it_in_the_words_of_hudi(tmp_path: Path) -> None:
 def test_the_lock_of_a_hudi_writer_is_respected(tmp_path: Path) -> None:
     (tmp_path / ".hoodie").mkdir()
     (tmp_path / LOCK).touch()
+    os.utime(tmp_path / LOCK, (1_700_000_000, 1_700_000_000))
     store = open_store(tmp_path)
-    with pytest.raises(LockTimeoutError, match="lock exists and never expires; owner a Hudi"):
+    with pytest.raises(
+        LockTimeoutError,
+        match=r"lock exists since 2023-11-14 22:13:20\+00:00 and never expires: "
+        "if its writer died, delete the file; owner a Hudi",
+    ):
         file_lock(store).acquire()
     assert (tmp_path / LOCK).read_bytes() == b""
     (tmp_path / LOCK).unlink()

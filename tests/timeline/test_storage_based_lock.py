@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -109,17 +111,20 @@ def test_a_lease_excludes_until_half_a_second_after_its_end(
     store.put_if_absent(FILE, encode_table_lease(hudi))
     clock.put_times[FILE] = clock() - 299
     lock = lock_of(store, clock)
-    with pytest.raises(
-        LockTimeoutError, match=r"hudi has held it since .* the lease lasts 1 s more unless"
-    ):
+    told = rf"hudi has held it since {re.escape(text_of(clock.ms))} or earlier, "
+    with pytest.raises(LockTimeoutError, match=told + ".* the lease lasts 1 s more unless"):
         lock.acquire()
     clock.ms += 1500
-    with pytest.raises(LockTimeoutError):
+    with pytest.raises(LockTimeoutError, match=told):  # since this owner saw it first
         lock.acquire()
     assert lease_in(store) == hudi
     clock.ms += 1
     lock.acquire()
     assert lease_in(store) == TableLease(False, clock.ms + 300_000, lock._owner)
+
+
+def text_of(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(" ", "seconds")
 
 
 @pytest.mark.parametrize("ahead_ms", [301_000, 3_600_000])

@@ -7,7 +7,7 @@ import platform
 import time
 import uuid
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 
 from bucketfmt.errors import BucketfmtError, NotFoundError, UnsupportedError
 from bucketfmt.format.encoding.json_text import encode_jackson_json
@@ -155,12 +155,23 @@ class FileSystemBasedLock(TableLock):
         )
 
     def _describe_owner(self) -> str:
+        modified = None
         try:
             content = " ".join(self._store.read(self._path, 4096).decode(errors="replace").split())
+            file = self._store.info(self._path)
+            modified = None if file is None else file.modified
         except BucketfmtError:
             content = "unknown"
-        expiry = f"expires after {self._expire_s // 60} min" if self._expire_s else "never expires"
-        return f"{self._path} exists and {expiry}; owner {content or 'a Hudi writer'}"
+        since = ""
+        if modified is not None:
+            put = datetime.fromtimestamp(modified, timezone.utc).isoformat(" ", "seconds")
+            since = f" since {put}"
+        expiry = (
+            f"expires after {self._expire_s // 60} min"
+            if self._expire_s
+            else "never expires: if its writer died, delete the file"
+        )
+        return f"{self._path} exists{since} and {expiry}; owner {content or 'a Hudi writer'}"
 
     def _describe_stuck(self) -> str:
         if self._expire_s:
