@@ -119,7 +119,14 @@ class LimitError(BucketfmtError):
 
     @classmethod
     def of_memory(cls, what: str, error: MemoryError) -> LimitError:
-        """Return the error where memory does not suffice to read something."""
+        """Return the error where memory does not suffice to read something.
+
+        What the failed calls hold is given back first: there may be no memory for a message.
+        """
+        held: BaseException | None = error
+        while held is not None:  # a call that cleans up may have failed for the same reason
+            held.__traceback__ = None
+            held = held.__context__
         why = f" ({error})" if str(error) else ""
         return cls(f"{what}{': ' * bool(what)}the memory of this process does not suffice{why}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, LimitError
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["on_newest"]
@@ -34,6 +34,7 @@ def on_newest(
 
     Raises:
         BucketfmtError: as `act`, on a table that did not change meanwhile.
+        LimitError: memory does not suffice.
     """
     for tries_left in reversed(range(_TRIES)):
         if newest is None:
@@ -44,4 +45,6 @@ def on_newest(
             if not tries_left or not newest.state.has_changed():
                 raise
             newest = None
+        except MemoryError as error:
+            raise LimitError.of_memory("the table", error) from error
     raise AssertionError("the last try returns or raises")

@@ -12,7 +12,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, SchemaError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    SchemaError,
+)
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.process import cached_property, new_mutex
@@ -316,9 +322,16 @@ class Snapshot:
         return FileSlice(partition_path, file_id, resize, None, files) if files else None
 
     def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
-        """Return the slices of several partitions, listing them side by side."""
-        self.state.lister.prepare(partition_paths)
-        return [file_slice for path in partition_paths for file_slice in self.slices(path)]
+        """Return the slices of several partitions, listing them side by side.
+
+        Raises:
+            LimitError: there are more than memory suffices for.
+        """
+        try:
+            self.state.lister.prepare(partition_paths)
+            return [file_slice for path in partition_paths for file_slice in self.slices(path)]
+        except MemoryError as error:
+            raise LimitError.of_memory("the files of the table", error) from error
 
     def file_ids(self, partition_path: str) -> frozenset[str]:
         """Return the file groups of a partition that are listed or named by commits.

@@ -388,8 +388,13 @@ def _first_line(error: Exception) -> str:
     return f"{first} {others.partition(chr(10))[0]}" if first.endswith(":") else first
 
 
-def _storage_error(error: Exception, path: str) -> StorageError:
-    """Return a `StorageError` for an exception of a file system, which may be of any type."""
+def _storage_error(error: Exception, path: str) -> BucketfmtError:
+    """Return a `StorageError` for an exception of a file system, which may be of any type.
+
+    A lack of memory is a `LimitError`.
+    """
+    if isinstance(error, MemoryError):
+        return LimitError.of_memory("", error).within(path=path)
     if isinstance(error, FileNotFoundError):
         return NotFoundError("no such file", path=path)
     if isinstance(error, PermissionError):

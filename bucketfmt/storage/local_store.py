@@ -107,12 +107,7 @@ class LocalStore:
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""
         with _errors_folded(path):
-            infos = []
-            for entry, link in self._scan(path):
-                with suppress(FileNotFoundError):  # removed since it was listed
-                    infos.append(link or _file_info(_below(path, entry.name), entry.stat()))
-        infos.sort(key=_PATH)
-        return infos
+            return self._list(path)
 
     def list_names(self, path: str) -> Sequence[str]:
         """Return the names in one folder, as `Store.list_names` says."""
@@ -122,6 +117,14 @@ class LocalStore:
             if len(names) > bound:
                 self._limits.check("folder_entries_max", len(names))
         return names
+
+    def _list(self, path: str) -> builtins.list[FileInfo]:
+        infos = []
+        for entry, link in self._scan(path):
+            with suppress(FileNotFoundError):  # removed since it was listed
+                infos.append(link or _file_info(_below(path, entry.name), entry.stat()))
+        infos.sort(key=_PATH)
+        return infos
 
     def _scan(self, path: str) -> Iterator[tuple[os.DirEntry[str], FileInfo | None]]:
         """Yield the entries of one folder, and of the symbolic links what they lead to."""
@@ -406,13 +409,18 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _errors_folded(path: str) -> Iterator[None]:
-    """Count a request; turn exceptions of the operating system into `StorageError`."""
+    """Count a request; turn exceptions of the operating system into `StorageError`.
+
+    A lack of memory is a `LimitError`.
+    """
     count_requests()
     try:
         yield
     except BucketfmtError as error:
         error.within(path=path)
         raise
+    except MemoryError as error:
+        raise LimitError.of_memory("", error).within(path=path) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFoundError("no such file", path=path) from error
     except PermissionError as error:

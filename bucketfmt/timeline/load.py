@@ -85,10 +85,14 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
     So the timeline is listed again if a pending write has no completed write before it.
 
     Raises:
-        LimitError: there are more instants than `limits.timeline_instants_max`.
+        LimitError: there are more instants than `limits.timeline_instants_max`, or than memory
+            suffices for.
     """
     for _ in range(_LISTINGS_MAX):
-        timeline = _list_timeline(store, config, limits)
+        try:
+            timeline = _list_timeline(store, config, limits)
+        except MemoryError as error:
+            raise LimitError.of_memory("", error).within(path=config.timeline_path) from error
         if not timeline.pending.instants:
             break
         first = next((i.requested_time for i in timeline.writes.completed.instants), "~")

@@ -7,7 +7,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from bucketfmt.errors import NotFoundError, StorageError, UnsupportedError
+from bucketfmt.errors import LimitError, NotFoundError, StorageError, UnsupportedError
 from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
@@ -47,6 +47,14 @@ class _FailingFileSystem(MemoryFileSystem):
 def failing(monkeypatch: pytest.MonkeyPatch) -> Store:
     fsspec.register_implementation("failing", _FailingFileSystem, clobber=True)
     return open_store("failing://bucket/table")
+
+
+def test_a_lack_of_memory_is_no_failure_of_the_store(
+    failing: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_FailingFileSystem, "error", MemoryError())
+    with pytest.raises(LimitError, match=r"^folder: the memory of this process"):
+        failing.list("folder")
 
 
 @pytest.mark.parametrize(

@@ -387,6 +387,37 @@ class TestLimits:
         if path is not None:
             assert str(error.path).startswith(path)
 
+    @pytest.mark.parametrize("call", ["scan", "lookup", "files", "upsert"])
+    @pytest.mark.parametrize(
+        "place",
+        [
+            "bucketfmt.storage.local_store._file_info",
+            "bucketfmt.timeline.load._list_timeline",
+            "bucketfmt.snapshot.snapshot.find_file_slices",
+        ],
+    )
+    def test_a_lack_of_memory_is_a_limit_too(
+        self, golden_copy: Golden, monkeypatch: pytest.MonkeyPatch, place: str, call: str
+    ) -> None:
+        """Of a million files or instants, say, which the default limits allow."""
+
+        def fail(*_args: object, **_kwargs: object) -> None:
+            raise MemoryError
+
+        root = golden_copy("1.2.0", "tiny_mor")
+        rows = bf.open(root).scan().to_arrow()
+        t = bf.open(root)
+        calls: dict[str, Callable[[], object]] = {
+            "scan": lambda: t.scan().to_arrow(),
+            "lookup": lambda: t.lookup(["a"]),
+            "files": t.files,
+            "upsert": lambda: t.upsert(rows),
+        }
+        monkeypatch.setattr(place, fail)
+        error = failure(calls[call])
+        assert type(error) is bf.LimitError
+        assert error.message.endswith("the memory of this process does not suffice")
+
     def test_the_defaults_hold_no_real_table_up(self) -> None:
         """Every other test reads with them; what may be set is known."""
         tested = {name for name, _, _ in LIMITS}
