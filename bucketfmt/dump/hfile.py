@@ -59,7 +59,7 @@ def annotate_hfile(
         at + size - TRAILER_BYTES,
         TRAILER_BYTES,
         f"{name}trailer",
-        f"{trailer.num_entries} entries in {trailer.data_index_count} blocks, codec "
+        f"{trailer.num_entries} entries in {len(file.data_blocks)} blocks, codec "
         f"{trailer.codec.name}, index of {trailer.num_levels} level(s)",
         "HFILE-15",
     )

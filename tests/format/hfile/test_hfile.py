@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from random import Random
 from struct import pack_into, unpack_from
 
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketfmt.dump.hfile import annotate_hfile
 from bucketfmt.errors import (
     BucketfmtError,
     ChecksumError,
@@ -375,6 +377,19 @@ def test_an_index_of_two_levels() -> None:
     assert [(p.first, p.offset, p.size) for p in read.data_blocks] == places
     assert list(read.scan()) == list(single.scan())
     assert read.find([b"c"]) == [b"C"]
+
+
+def test_an_index_of_three_levels_that_hbase_wrote() -> None:
+    """By `tests/interop/hfiles/HBaseLevels.java`."""
+    data = (Path(__file__).parent / "three_levels.hfile").read_bytes()
+    file = HFile.of(data)
+    entries = [(b"key-%02d" % number, b"v%d" % number) for number in range(60)]
+    assert (file.trailer.num_levels, len(file.data_blocks)) == (3, 20)
+    assert list(file.scan()) == entries
+    keys = [b"a", *(key for key, _ in entries), b"key-59a"]
+    assert file.find(keys) == [None, *(value for _, value in entries), None]
+    *_, trailer = annotate_hfile(data, DEFAULT_LIMITS, 0)
+    assert trailer.value == "60 entries in 20 blocks, codec GZ, index of 3 level(s)"
 
 
 def test_an_empty_file() -> None:
