@@ -16,7 +16,7 @@ from bucketfmt.arguments import find_repeated
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.python_values import check_unchanged, infer_table
 
-__all__ = ["DataLike", "open_rows", "open_schema", "without_index"]
+__all__ = ["DataLike", "check_alike", "open_rows", "open_schema", "without_index"]
 
 DataLike = Any
 """A pyarrow Table, RecordBatch or RecordBatchReader, anything with an Arrow C stream, or a list of
@@ -42,6 +42,23 @@ def open_rows(data: DataLike) -> pa.RecordBatchReader:
             f"(polars, pandas, duckdb) or a list of dicts, not as {_named(data)}"
         )
     return reader
+
+
+def check_alike(data: DataLike) -> None:
+    """Refuse dicts that lack a column which other dicts have. Rows that are no dicts are alike.
+
+    Raises:
+        SchemaError: the columns of dicts differ.
+    """
+    if not isinstance(data, (list, tuple)):
+        return
+    names = dict.fromkeys(name for row in data for name in row)
+    for at, row in enumerate(data):
+        if lacking := next((name for name in names if name not in row), None):
+            raise SchemaError(
+                f"row {at} lacks the column {lacking}, which other rows have; give the column in "
+                "each row, or keep stored values with a write for each set of columns"
+            )
 
 
 def without_index(schema: pa.Schema) -> pa.Schema:

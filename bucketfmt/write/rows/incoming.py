@@ -12,7 +12,7 @@ import pyarrow as pa
 from bucketfmt.arguments import find_repeated
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
-from bucketfmt.write.rows.data_like import DataLike, open_rows, without_index
+from bucketfmt.write.rows.data_like import DataLike, check_alike, open_rows, without_index
 
 __all__ = ["IncomingRows", "written_columns"]
 
@@ -26,14 +26,20 @@ class IncomingRows:
         schema: Their columns, without Hudi's own and an unnamed index of pandas.
     """
 
-    def __init__(self, data: DataLike) -> None:
+    def __init__(self, data: DataLike, *, alike: bool = False) -> None:
         """Begin to read.
+
+        Args:
+            data: The caller's rows.
+            alike: Whether dicts that lack a column which others have are refused.
 
         Raises:
             TypeError: `data` is in no form that is known.
-            SchemaError: two columns have one name.
+            SchemaError: two columns have one name; dicts are not alike.
         """
         self._reader = open_rows(data)
+        if alike:
+            check_alike(data)
         self.schema = written_columns(self._reader.schema)
 
     def __iter__(self) -> Iterator[pa.Table]:

@@ -114,7 +114,8 @@ class WriteTask:
 
     def _gather(self, data: DataLike, grouped: GroupedRows) -> None:
         if not self.operation.takes_keys:
-            gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
+            alike = self.incoming is not None and self.incoming.missing == "keep"
+            gather_rows(self._basis, IncomingRows(data, alike=alike), grouped, workers=1)
             return
         for batch in open_rows(data):
             keys = read_keys(

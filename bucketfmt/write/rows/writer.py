@@ -104,7 +104,7 @@ class TableWriter:
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        incoming = _incoming(data, snapshot)
+        incoming = _incoming(data, snapshot, options)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
         self._check_operation(operation, basis)
         with GroupedRows() as grouped:
@@ -119,7 +119,7 @@ class TableWriter:
         snapshot = on_newest(self._snapshot, self._with_records)
         if self._transactions.find_repeated(snapshot.state, options.idempotency_key) is not None:
             return WritePreview(0, 0, 0, 0, 0, (), repeated=True)
-        incoming = _incoming(data, snapshot)
+        incoming = _incoming(data, snapshot, options)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
         self._check_operation(operation, basis)
         check_no_restore(snapshot.state.timeline)
@@ -414,10 +414,11 @@ class TableWriter:
                 return map_in_threads(write, list(enumerate(plans)), workers)
 
 
-def _incoming(data: DataLike, snapshot: Snapshot) -> IncomingRows:
+def _incoming(data: DataLike, snapshot: Snapshot, options: WriteOptions) -> IncomingRows:
     """Begin to read rows. Dicts tell their columns; without any they are those of the table."""
     is_nothing = isinstance(data, (list, tuple)) and not data
-    return IncomingRows(snapshot.schema.data.empty_table() if is_nothing else data)
+    rows = snapshot.schema.data.empty_table() if is_nothing else data
+    return IncomingRows(rows, alike=options.missing == "keep")
 
 
 def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:

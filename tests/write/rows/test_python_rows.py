@@ -207,3 +207,28 @@ def test_objects_of_polars(tmp_path: Path) -> None:
             take(frame)
     assert table.scan().count() == 0
     assert not (tmp_path / "new").exists()
+
+
+def test_dicts_that_lack_columns(tmp_path: Path) -> None:
+    """Where stored values are kept, a dict that lacked a column which another had wrote null."""
+    schema = pa.schema({"id": pa.string(), "n": pa.int64(), "m": pa.int64()})
+    table = bf.create(tmp_path / "t", schema=schema, record_key="id")
+    whole = [{"id": "a", "n": 1, "m": 1}, {"id": "b", "n": 2, "m": 2}]
+    table.upsert(whole)
+    apart = [{"id": "a", "n": 3}, {"id": "b"}]
+    refused = r"row 1 lacks the column n, which other rows have.*a write for each set of columns"
+    for take in (table.upsert, table.preview_write):
+        with pytest.raises(bf.SchemaError, match=refused):
+            take(apart, missing="keep")
+    with (
+        pytest.raises(bf.SchemaError, match=refused),
+        table.start_write("upsert", schema, missing="keep") as started,
+    ):
+        list(started.task.write(apart, "0-0-0"))
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == whole
+    for row in apart:
+        table.upsert([row], missing="keep")
+    kept = sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert kept == [{"id": "a", "n": 3, "m": 1}, {"id": "b", "n": 2, "m": 2}]
+    table.upsert(apart, missing="null")
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == {"a": 3, "b": None}
