@@ -7,12 +7,14 @@ from contextlib import suppress
 from itertools import count, pairwise
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import IndexUnknownError, UnsupportedError
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
@@ -371,4 +373,46 @@ def test_a_number_that_changed_between_writes(
     assert after_repair.num_rows == len(expected)
     assert latest(after_repair) == expected
     report = bf.open(root).check(depth="full")
+    assert report.status == "clean", report.findings
+
+
+def test_a_file_group_that_others_begin_meanwhile_is_joined(tmp_path: Path) -> None:
+    """Keys of a bucket without file group are in another one; a writer begins its file group."""
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(8), writer=NO_SERVICES)
+    table.upsert(rows(range(0, 30, 3), 1))  # of one partition
+    (path,) = table.inspect.partitions().column("partition_path").to_pylist()
+    patient = Patient(tmp_path / "t")
+    first, second = sorted(int(file_id[:8]) for file_id in file_ids(table, path))[:2]
+    moved: list[pa.Table] = []
+    patient.rewrite(patient.base_file(path, first), lambda own: (moved.append(own), own)[1])
+    patient.rewrite(
+        patient.base_file(path, second),
+        lambda own: pa.concat_tables([own, moved[0].cast(own.schema)]),
+    )
+    gone = patient.base_file(path, first)
+    instant = patient.instants[0]
+
+    def forget(metadata: CommitMetadata) -> CommitMetadata:
+        (stats,) = metadata.partition_to_write_stats.values()
+        kept = [stat for stat in stats if not (stat.path or "").endswith(gone.name)]
+        return msgspec.structs.replace(metadata, partition_to_write_stats={path: kept})
+
+    patient.edit_commit(instant, forget)
+    gone.unlink()
+    table = bf.open(tmp_path / "t", writer=NO_SERVICES)
+    (planned,) = table.preview_repair_buckets()
+    assert {first, second} <= {*planned.buckets}
+    assert first not in {int(file_id[:8]) for file_id in file_ids(table, path)}
+    keys = moved[0].column("id").to_pylist()
+    given = rows([int(key[4:]) for key in keys], 2, 7.0)
+
+    def write(_: bf.Progress) -> None:
+        if bf.open(tmp_path / "t").history().num_rows < 3:
+            bf.open(tmp_path / "t", writer=NO_SERVICES).upsert(given)
+
+    assert table.repair_buckets(duplicates="latest", progress=write) is not None
+    read = bf.open(tmp_path / "t").scan().to_arrow()
+    assert read.num_rows == 10
+    assert set(read.filter(pc.equal(read["ts"], 2)).column("id").to_pylist()) == set(keys)
+    report = bf.open(tmp_path / "t").check(depth="full")
     assert report.status == "clean", report.findings
