@@ -10,12 +10,12 @@ empty; the time it was last written is the heartbeat.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from weakref import WeakValueDictionary
 
 from bucketfmt.errors import BucketfmtError, ConflictError
-from bucketfmt.format.names.layout import heartbeat_path
+from bucketfmt.format.names.layout import HEARTBEAT_FOLDER, heartbeat_path
 from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.locking.renewal import Renewal, Repeating
@@ -145,6 +145,22 @@ class Heartbeats:
             StorageError: the store failed.
         """
         self._store.delete(heartbeat_path(requested_time))
+
+    def discard_unknown(self, known: Collection[str]) -> None:
+        """Remove expired heartbeats of instants that never came, or are long done with.
+
+        A writer that dies right after its first heartbeat leaves one. The caller holds the table
+        lock.
+
+        Args:
+            known: The requested times of the active timeline.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        for entry in self._store.list(HEARTBEAT_FOLDER):
+            if not entry.is_dir and entry.name not in known and self._is_old(entry):
+                self._store.delete(entry.path)
 
     def is_expired(self, requested_time: str) -> bool:
         """Return whether the writer of an instant counts as dead, or never had heartbeats.

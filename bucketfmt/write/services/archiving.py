@@ -96,6 +96,7 @@ class Archiver:
             history.put_archived(planned)
             history.delete_active(planned)
             history.compact()
+            table.heartbeats.discard_unknown(table.timeline.requested_times)
         return (*before, *planned)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -555,3 +556,18 @@ def test_log_files_behind_a_restore_keep_their_instants(tmp_path: Path) -> None:
     assert newest[-1] not in archived
     assert_reads_as(tmp_path / "t", model)
     assert table.check("full").findings == ()
+
+
+def test_heartbeats_of_instants_that_never_came_are_removed(tmp_path: Path) -> None:
+    """Those of writers that died right after; not of one that has just begun."""
+    table, _ = make(tmp_path / "t")
+    folder = tmp_path / "t/.hoodie/.heartbeat"
+    folder.mkdir(exist_ok=True)
+    newest = table.timeline.instants[-1].requested_time
+    dead, pending, begun = "20200101000000000", newest, "20990101000000000"
+    for name in (dead, pending, begun):
+        (folder / name).write_bytes(b"")
+    for name in (dead, pending):
+        os.utime(folder / name, (1_700_000_000, 1_700_000_000))
+    table.archive(min_commits=2, max_commits=3)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([pending, begun])
