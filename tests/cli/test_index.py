@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 import bucketfmt as bf
 from tests.cli.conftest import Cli
 from tests.write.commit.test_pin_index import SIMPLE_4, index_properties, plain_table
@@ -39,6 +41,20 @@ def test_partitions_of_the_metadata_table(tmp_path: Path, cli: Cli) -> None:
         ["record_index", "10 file groups"],
     ]
     assert "no metadata table" in cli("index", "drop", root).out
+
+
+def test_a_partition_that_does_not_exist(tmp_path: Path, cli: Cli) -> None:
+    """It is a slip of the caller, and no feature that is not supported."""
+    schema = pa.schema({"id": pa.string()})
+    bf.create(tmp_path / "t", schema=schema, record_key="id", index=bf.SimpleBucketIndex(1))
+    run = cli("index", "init", tmp_path / "t", "record_idnex")
+    assert (run.code, run.out) == (64, "")
+    assert "'record_idnex' is no partition of a metadata table; made are files, " in run.err
+    run = cli("index", "init", tmp_path / "t", "partition_stats")
+    assert run.code == 64
+    assert "worked out from column_stats; make those too" in run.err
+    assert cli("index", "init", tmp_path / "t", "expr_index_x").code == 3
+    assert not (tmp_path / "t/.hoodie/metadata").exists()
 
 
 def test_the_metadata_table_is_checked_alone(tmp_path: Path, cli: Cli) -> None:

@@ -29,7 +29,11 @@ from bucketfmt.format.metadata.metadata_files import (
     encode_initial_block,
     encode_metadata_base_file,
 )
-from bucketfmt.format.metadata.metadata_keys import format_metadata_file_id, is_expression_index
+from bucketfmt.format.metadata.metadata_keys import (
+    file_id_prefix,
+    format_metadata_file_id,
+    is_expression_index,
+)
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
@@ -208,9 +212,20 @@ def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
 
 
 def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig) -> None:
+    """Refuse partitions that cannot be made.
+
+    Raises:
+        UnsupportedError: only Hudi makes one, or only for other tables.
+        ValueError: there is no such partition; or statistics of partitions are to be made without
+            those of columns.
+    """
     for name in names:
         if name not in made:
             listed = name in config.metadata_partitions
+            if not listed and file_id_prefix(name) is None:
+                raise ValueError(
+                    f"{name!r} is no partition of a metadata table; made are {', '.join(made)}"
+                )
             raise UnsupportedError(
                 f"partition {name!r} of the metadata table is not made here, only "
                 f"{', '.join(made)}; have Hudi make it"
@@ -219,7 +234,7 @@ def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig)
         if name == "partition_stats" and config.table_version < 8:
             raise UnsupportedError("partition_stats begin with table version 8")
     if "partition_stats" in names and not {"column_stats"} & {*names, *config.metadata_partitions}:
-        raise UnsupportedError("partition_stats are worked out from column_stats; make those too")
+        raise ValueError("partition_stats are worked out from column_stats; make those too")
 
 
 def _with(name: str, known: Sequence[str]) -> Sequence[str]:

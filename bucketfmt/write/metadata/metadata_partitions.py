@@ -86,7 +86,7 @@ class MetadataPartitions:
             names: Of partitions; none for `files` alone.
 
         Raises:
-            ValueError: a partition is there already.
+            ValueError: a partition is there already, or there is no such partition.
             UnsupportedError: a partition is of a kind that only Hudi makes.
             LockTimeoutError: the table lock could not be acquired.
             CorruptError: a file of the table is damaged.
