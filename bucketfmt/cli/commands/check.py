@@ -62,7 +62,8 @@ def check(
 ) -> None:
     """Check a table and print what is wrong, why, and what to do. Writes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
+    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature, 64 wrong
+    usage, 130 Ctrl-C.
     """
     run_check(
         table,

@@ -60,7 +60,8 @@ def pin(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Partitions: files, column_stats, partition_stats, bloom_filters, record_index.",
+        help="Partitions: files, column_stats, partition_stats, bloom_filters, record_index; and "
+        "secondary indexes by the names that list prints, to rebuild or to drop.",
         show_default=False,
     ),
 ]
