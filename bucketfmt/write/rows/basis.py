@@ -204,6 +204,6 @@ def check_operations_are_not_kept(snapshot: Snapshot) -> None:
     if snapshot.keeps_operations:
         raise UnsupportedError(
             "writing to a table that keeps the change of each row in _hoodie_operation (Flink's "
-            "changelog.enabled): deletes in its logs would be overlooked; write to it, and "
-            "compact it, with Flink"
+            "changelog.enabled, Spark's hoodie.allow.operation.metadata.field): deletes in its "
+            "logs would be overlooked; write to it, and compact it, with Flink or Spark, as before"
         )
