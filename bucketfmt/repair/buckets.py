@@ -46,7 +46,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import map_in_threads, reader_count
+from bucketfmt.storage.streams import map_in_threads, reader_count, waiting_count
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import Basis
@@ -179,7 +179,9 @@ class BucketRepairer(BucketService):
         if unknown:
             raise ValueError(f"the table has no partition {unknown[0]!r}")
         paths = snapshot.partitions if repair.partitions is None else sorted({*repair.partitions})
-        rings = {path: _load_ring(snapshot.state, index, path) for path in paths}
+        load = partial(_load_ring, snapshot.state, index)
+        workers = waiting_count(snapshot.state.store) if index.has_rings else 1
+        rings = dict(zip(paths, map_in_threads(load, paths, workers), strict=True))
         layouts = {path: _layout_of(snapshot.state, index, path, rings[path]) for path in paths}
         slices = slices_to_divide(snapshot, tuple(paths))
         keys = self._read_keys(snapshot, layouts, slices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -68,12 +68,13 @@ def repair(
     if partitions and output is Output.TEXT:  # also where nothing else can be done
         name = "partitions to make again" if dry_run else "partitions made again"
         print_facts({name: ", ".join(partitions)})
+    rings: list[bucketfmt.RepairedRing] = []
     if (found is not None and found.has_rings) or not (has_groups or partitions):
         rings = _repair_rings(opened, partition, output, dry_run=dry_run)
         value["rings"] = [ring._asdict() for ring in rings]
         facts["rings to make again" if dry_run else "rings made again"] = len(rings)
     if has_groups and dry_run:
-        repairs = opened.preview_repair_buckets(partition)
+        repairs = _preview(opened, partition, {ring.partition_path for ring in rings})
         _list_repairs(repairs, output)
         value["repairs"] = [asdict(each) for each in repairs]
         facts["file groups to rewrite"] = sum(len(each.file_ids) for each in repairs)
@@ -89,6 +90,16 @@ def repair(
         if duplicates == "latest" and done is not None:
             facts["older rows left out"] = done.rows_deleted
     print_outcome(value, facts, output, dry_run)
+
+
+def _preview(
+    opened: bucketfmt.Table, partition: Sequence[str] | None, ringed: Set[str]
+) -> Sequence[bucketfmt.BucketRepair]:
+    """Return which rows would be moved, once these partitions have their rings again."""
+    if not ringed:
+        return opened.preview_repair_buckets(partition)
+    known = partition or opened.inspect.partitions().column("partition_path").to_pylist()
+    return opened.preview_repair_buckets([path for path in known if path not in ringed])
 
 
 def _list_repairs(repairs: Sequence[bucketfmt.BucketRepair], output: Output) -> None:
