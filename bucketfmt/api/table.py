@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bucketfmt.api.resizes import ResizableTable
+from bucketfmt.api.repairs import RepairableTable
 from bucketfmt.arguments import (
     check_bool,
     check_text,
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-class Table(ResizableTable):
+class Table(RepairableTable):
     """A Hudi table. A table follows its timeline: each call sees the newest completed commit.
 
     Safe to use from several threads. Threads that share a Table, and forked children, are writers
