@@ -26,6 +26,7 @@ __all__ = [
     "KEYS_MIN",
     "LIKELY_BUCKETS",
     "Evidence",
+    "find_fitting_hash_fields",
     "infer_hash_fields",
     "infer_num_buckets",
     "infer_simple_index",
@@ -163,7 +164,18 @@ def infer_hash_fields(
     """
     if sum(len(keys) for _, _, keys in samples) < KEYS_MIN:
         return None
-    fitting = [
+    fitting = find_fitting_hash_fields(samples, record_key_fields)
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def find_fitting_hash_fields(
+    samples: Sequence[tuple[BucketLayout, int, pa.ChunkedArray]], record_key_fields: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return all hash fields under which the sampled keys are where they were found.
+
+    Arguments as of `infer_hash_fields`.
+    """
+    return [
         hash_fields
         for hash_fields in _candidates(record_key_fields)
         if all(
@@ -171,7 +183,6 @@ def infer_hash_fields(
             for layout, bucket, keys in samples
         )
     ]
-    return fitting[0] if len(fitting) == 1 else None
 
 
 def _are_in_bucket(keys: pa.ChunkedArray, bucket_id: int, layout: BucketLayout) -> bool:

@@ -6,7 +6,7 @@ change of buckets does (`resize.rewrite`), while others read and write. Decision
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +18,12 @@ from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, Un
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, initial_hashing_metadata
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.infer import Evidence
+from bucketfmt.index.infer import Evidence, find_fitting_hash_fields
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, StoredBuckets, as_bucket_index
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
+from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.repair.plan_buckets import (
     BucketRepair,
@@ -120,7 +121,7 @@ class BucketRepairer(BucketService):
             UnsupportedError: the table has no buckets, or those of a directory, or buckets that
                 grow by file groups; or keys have several rows, and the latest is not to be kept.
             IndexUnknownError: the index is unknown; or all keys are in the buckets of another
-                number than the one that is stated.
+                number, or of other hash fields, than those that are stated.
             ConflictError: a compaction or a clustering is pending, or others write faster than rows
                 can be moved. Nothing was published.
             CorruptError: a file is missing or damaged.
@@ -192,8 +193,10 @@ class BucketRepairer(BucketService):
         for path in paths:
             if repairs := list(plan_bucket_repairs(path, layouts[path], held[path])):
                 found.append(_Damaged(layouts[path], rings[path], repairs))
-        if found and repair.partitions is None and index.number_of_all is not None:
-            _check_number(index.number_of_all, sum((own.evidence for own in keys), Evidence()))
+        if found and repair.partitions is None:
+            if index.number_of_all is not None:
+                _check_number(index.number_of_all, sum((own.evidence for own in keys), Evidence()))
+            _check_hash_fields(snapshot, layouts, slices)
         return found
 
     def _read_keys(
@@ -282,4 +285,32 @@ def _check_number(stated: int, evidence: Evidence) -> None:
             f"{stated} buckets are stated, and every key is where {proved} buckets have it: state "
             f"{proved} instead, and rehash({stated}) gives the table {stated}. If rows are to be "
             f"moved to {stated} buckets all the same, name the partitions (partitions=)"
+        )
+
+
+def _check_hash_fields(
+    snapshot: Snapshot, layouts: Mapping[str, BucketLayout], slices: Sequence[FileSlice]
+) -> None:
+    """Refuse where sampled keys are in their buckets by other hash fields, as `_check_number`.
+
+    Raises:
+        IndexUnknownError: the hash fields.
+    """
+    fields = snapshot.state.config.record_key_fields
+    if len(fields) == 1:
+        return
+    samples = [
+        (layout, bucket, keys)
+        for own, keys in load_key_sample(snapshot, slices).found
+        for layout in (layouts[own.partition_path],)
+        if (bucket := layout.bucket_of(own.file_id)) is not None and len(keys)
+    ]
+    fitting = find_fitting_hash_fields(samples, fields)
+    if samples and fitting and samples[0][0].hash_fields not in fitting:
+        stated = ", ".join(samples[0][0].hash_fields)
+        raise IndexUnknownError(
+            f"hash fields {stated} are stated, and keys are where hash fields "
+            f"{' (or '.join(map(', '.join, fitting))}{')' * (len(fitting) - 1)} have them: pass "
+            f"index= with these, such as hash_fields={fitting[0]}. If rows are to be moved all the "
+            "same, name the partitions (partitions=)"
         )

@@ -193,6 +193,23 @@ def test_a_number_that_no_key_fits_is_wrong_itself(golden_copy: Copy, stated: in
     assert_same(bf.open(patient.root).scan().to_arrow(), before)
 
 
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hash_fields_that_no_key_fits_are_wrong_themselves(golden_copy: Copy, version: str) -> None:
+    """`id` is hashed, of keys of two fields."""
+    patient = Patient(golden_copy(version, "complexkey"))
+    before = bf.open(patient.root).scan().to_arrow()
+    index = bf.SimpleBucketIndex(4, ("id", "name"))
+    table = bf.open(patient.root, index=index, writer=NO_SERVICES)
+    told = r"hash fields id, name are stated, and keys are where hash fields id \(or name\) have"
+    with pytest.raises(IndexUnknownError, match=told):
+        table.repair_buckets()
+    right = bf.open(patient.root, index=bf.SimpleBucketIndex(4, ("id",)), writer=NO_SERVICES)
+    assert right.repair_buckets() is None
+    assert table.repair_buckets(["us"]) is not None
+    assert_same(bf.open(patient.root).scan().to_arrow(), before)
+
+
 def test_a_partition_that_a_writer_with_another_number_began(tmp_path: Path) -> None:
     """The number of buckets changed between two writes, as H#13241 has it."""
     table = create_table(tmp_path / "t", bf.SimpleBucketIndex(8), writer=NO_SERVICES)
