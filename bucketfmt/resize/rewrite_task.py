@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bucketfmt.arguments import check_kind
 from bucketfmt.choices import Codec
-from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.names.names import FileGroupId, IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout_codec import decode_layout, encode_layout
@@ -195,7 +195,12 @@ class RewriteTask(BaseFileTask):
         if not grouped.num_rows([route]):
             return SettledRows(pa.table({}))
         rows = grouped.rows([route])
-        return SettledRows(rows) if self.settling is None else self.settling.settle(rows)
+        if self.settling is None:
+            return SettledRows(rows)
+        try:
+            return self.settling.settle(rows)
+        except BucketfmtError as error:
+            raise error.within(partition=route.partition_path) from None
 
     def _write(self, path: str, file_id: str, write_token: str, settled: SettledRows) -> Receipt:
         receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)

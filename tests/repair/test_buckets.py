@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count, pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.check.planting import Patient, check_soon, found
 from tests.same_rows import assert_same
-from tests.write.models import create_table, rows
+from tests.write.models import SCHEMA, create_table, rows
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
@@ -433,3 +433,91 @@ def test_a_file_group_that_others_begin_meanwhile_is_joined(tmp_path: Path) -> N
     assert set(read.filter(pc.equal(read["ts"], 2)).column("id").to_pylist()) == set(keys)
     report = bf.open(tmp_path / "t").check(depth="full")
     assert report.status == "clean", report.findings
+
+
+def virtual_table(root: Path, ordering: Sequence[str]) -> bf.Table:
+    """Return a table without meta columns, to which writers with 2 and with 3 buckets wrote."""
+    table = bf.create(
+        root,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=ordering,
+        index=bf.SimpleBucketIndex(2),
+        properties={"hoodie.populate.meta.fields": "false"},
+        writer=NO_SERVICES,
+    )
+    table.upsert(rows(range(60), 1, 3.0))
+    return state_number(root, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("ordering", "why"),
+    [([], "the table has no ordering fields"), (["ts"], "they are alike in ts")],
+)
+def test_the_latest_row_is_not_guessed(tmp_path: Path, ordering: list[str], why: str) -> None:
+    """Files without meta columns keep no commit times, by which the later of such rows is told."""
+    table = virtual_table(tmp_path / "t", ordering)
+    table.upsert(rows(range(60), 1, 5.0))
+    before, instants = table.scan().to_arrow(), table.history().num_rows
+    with pytest.raises(UnsupportedError, match=rf"rows with the key 'key-0000\d\d': {why}") as e:
+        table.repair_buckets(duplicates="latest")
+    assert e.value.partition in {"ap", "eu", "us"}
+    assert "overwrite the partition with them" in str(e.value)
+    assert table.history().num_rows == instants
+    assert_same(table.scan().to_arrow(), before)
+    table.insert_overwrite(rows(range(60), 1, 5.0))
+    assert_same(table.scan().to_arrow(), rows(range(60), 1, 5.0))
+    assert table.check(depth="full").status == "clean"
+
+
+@pytest.mark.parametrize("ordering", [[], ["ts"]])
+def test_rows_that_are_the_same_need_no_commit_time(tmp_path: Path, ordering: list[str]) -> None:
+    table = virtual_table(tmp_path / "t", ordering)
+    table.upsert(rows(range(60), 1, 3.0))
+    assert table.scan().count() > 60
+    assert table.repair_buckets(duplicates="latest") is not None
+    assert_same(table.scan().to_arrow(), rows(range(60), 1, 3.0))
+
+
+def test_the_ordering_tells_without_commit_times(tmp_path: Path) -> None:
+    table = virtual_table(tmp_path / "t", ["ts"])
+    table.upsert(rows(range(60), 2, 5.0))
+    assert table.repair_buckets(duplicates="latest") is not None
+    assert_same(table.scan().to_arrow(), rows(range(60), 2, 5.0))
+
+
+def test_rows_that_have_their_key_alone_need_no_ordering(golden_copy: Copy) -> None:
+    """A null in the ordering field of such a row decides nothing."""
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    patient.state_buckets(4)
+    second_group(patient)
+    first = patient.root / min(
+        str(group["base_file"])
+        for group in patient.slices("us").values()
+        if group["bucket_id"] == 1
+    )
+    twin = patient.root / max(
+        str(group["base_file"])
+        for group in patient.slices("us").values()
+        if group["bucket_id"] == 1
+    )
+    alone: list[str] = []
+
+    def without_ordering(own: pa.Table) -> pa.Table:
+        at = own.schema.get_field_index("ts")
+        alone.append(own.column(KEY)[-1].as_py())
+        values = [*own.column("ts").to_pylist()[:-1], None]
+        return own.set_column(at, "ts", pa.array(values, own.schema.field(at).type))
+
+    patient.rewrite(first, without_ordering)
+    patient.rewrite(twin, lambda own: own.slice(0, own.num_rows - 1))
+    table = bf.open(patient.root, writer=NO_SERVICES)
+    count_before = table.scan().count()
+    done = table.repair_buckets(duplicates="latest")
+    assert done is not None
+    assert done.rows_deleted > 0
+    read = bf.open(patient.root).scan(meta_columns=True).to_arrow()
+    assert read.num_rows == count_before - done.rows_deleted
+    kept = read.filter(pc.and_(pc.equal(read[KEY], alone[0]), pc.is_null(read["ts"])))
+    assert kept.num_rows == 1

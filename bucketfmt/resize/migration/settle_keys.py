@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,8 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.merging.combine import find_standing_rows
-from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.merging.ordering import Indexes
 
 __all__ = ["Doubled", "KeySettling", "SettledRows"]
 
@@ -133,6 +135,7 @@ class KeySettling:
 
         Raises:
             SchemaError: an ordering field that decides is null.
+            UnsupportedError: nothing tells which row of a key is the latest.
         """
         keys = rows.column(RECORD_KEY)
         if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
@@ -144,7 +147,7 @@ class KeySettling:
         if COMMIT_TIME in rows.column_names:
             order = pc.sort_indices(rows.column(COMMIT_TIME).cast(pa.string()))  # stable
             rows = rows.take(order)
-        standing = find_standing_rows(rows, rows.column(RECORD_KEY), find_merge_rules(self.config))
+        standing = _find_latest(rows, find_merge_rules(self.config))
         return self._settled(rows.take(pa.array(standing)), rows.num_rows - len(standing))
 
     def _settled(self, rows: pa.Table, dropped: int) -> SettledRows:
@@ -152,6 +155,50 @@ class KeySettling:
             return SettledRows(rows, 0, dropped)
         renamed = pc.sum(rows.column(_RENAMED)).as_py() or 0
         return SettledRows(rows.drop_columns([_RENAMED]), renamed, dropped)
+
+
+def _find_latest(rows: pa.Table, rules: MergeRules) -> Indexes:
+    """Return which rows stay: of keys with several rows the latest.
+
+    Raises:
+        SchemaError: an ordering field that decides is null.
+        UnsupportedError: nothing tells which row is the latest.
+    """
+    keys = rows.column(RECORD_KEY)
+    counted = rows.select([RECORD_KEY]).group_by(RECORD_KEY).aggregate([([], "count_all")])
+    several = counted.filter(pc.greater(counted.column("count_all"), 1)).column(RECORD_KEY)
+    competes = pc.is_in(keys, value_set=several.combine_chunks()).to_numpy()
+    competing = rows.filter(pa.array(competes))
+    standing = find_standing_rows(competing, competing.column(RECORD_KEY), rules)
+    if COMMIT_TIME not in rows.column_names:
+        _check_told(competing, standing, rules)
+    stays = ~competes
+    stays[np.flatnonzero(competes)[standing]] = True
+    return np.flatnonzero(stays)
+
+
+def _check_told(rows: pa.Table, standing: Indexes, rules: MergeRules) -> None:
+    """Refuse rows of which others would stay in another order: they have no commit time.
+
+    Raises:
+        UnsupportedError: so it is, and they are not the same.
+    """
+    backward = rows.take(pa.array(np.arange(rows.num_rows)[::-1]))
+    last = find_standing_rows(backward, backward.column(RECORD_KEY), rules)
+    chosen = rows.take(pa.array(standing)).sort_by(RECORD_KEY)
+    others = backward.take(pa.array(last)).sort_by(RECORD_KEY)
+    if chosen.equals(others):
+        return
+    places = range(chosen.num_rows)
+    at = next(at for at in places if not chosen.slice(at, 1).equals(others.slice(at, 1)))
+    key = chosen.column(RECORD_KEY)[at].as_py()
+    fields = ", ".join(rules.ordering_fields)
+    raise UnsupportedError(
+        f"the latest of several rows with the key {key!r}: "
+        f"{f'they are alike in {fields}' if fields else 'the table has no ordering fields'}, and "
+        "its files keep no commit times (hoodie.populate.meta.fields). Read the rows of "
+        "the partition, choose those that count, and overwrite the partition with them"
+    )
 
 
 def _find_doubled(rows: pa.Table) -> Doubled:
