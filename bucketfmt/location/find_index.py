@@ -5,6 +5,7 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ from bucketfmt.location.records.record_locations import (
 from bucketfmt.location.rehashed_number import RehashedNumber, find_rehashed_number
 from bucketfmt.location.rule_files import RuleFiles
 from bucketfmt.location.sample_keys import load_key_sample
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
@@ -237,6 +239,9 @@ class IndexFinder:
         unknown = "nothing states an index, and "
         slices = snapshot.slices_of(snapshot.partitions)
         largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
+        if largest is None and (foreign := _find_foreign(slices)) is not None:
+            mixed = f"file ids such as {foreign} hold no bucket ids, which others do"
+            return ResolvedIndex(None, "unknown", unknown + mixed)
         if largest is None:
             shaped = "there are no file groups" if not slices else "file ids hold no bucket ids"
             return ResolvedIndex(None, "unknown", unknown + shaped, lacks_buckets=bool(slices))
@@ -314,3 +319,11 @@ def _find_unnumbered(snapshot: Snapshot) -> str | None:
             if find_bucket_id(file_id) is None:
                 return file_id
     return None
+
+
+def _find_foreign(slices: Sequence[FileSlice]) -> str | None:
+    """Return a file id without bucket id among such that have one; None where none has."""
+    buckets = {each.file_id: find_bucket_id(each.file_id) for each in slices}
+    if not any(bucket is not None and bucket < LIKELY_BUCKETS for bucket in buckets.values()):
+        return None
+    return next((file_id for file_id, bucket in buckets.items() if bucket is None), None)

@@ -185,6 +185,39 @@ class TestCreate:
         assert done == {"partitions": [lost.parent.name], "commit": None}
         assert cli("check", made, "--depth", "full").code == 0
 
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("00000007-1111-4222-8333-444455556666-0", "do not prove a single number of buckets"),
+            ("5a3c2b1d-1111-4222-8333-444455556666-0", "hold no bucket ids, which others do"),
+        ],
+    )
+    def test_rows_whose_index_nothing_states(
+        self, cli: Cli, golden_copy: Callable[[str, str], Path], name: str, problem: str
+    ) -> None:
+        """A file group in no bucket hides the number of buckets, which has to be given then."""
+        patient = Patient(golden_copy("1.2.0", "cow"))
+        group = patient.base_file("us", 3).name.partition("_")[0]
+        patient.rename_group("us", group, name)
+        refused = cli("repair", patient.root)
+        assert refused.code == 2
+        assert problem in refused.err
+        assert "pass --index, such as --index simple:16" in refused.err
+        assert cli("repair", patient.root, "--index", "simple:4").code == 0
+        assert cli("check", patient.root, "--depth", "full").code == 0
+
+    @pytest.mark.parametrize("index", ["extendible:2", "record"])
+    def test_no_rows_are_moved_where_no_buckets_are(
+        self, cli: Cli, trips: Path, tmp_path: Path, index: str
+    ) -> None:
+        made = tmp_path / "made"
+        cli("create", made, "--like", trips, "--key", "id", "--index", index)
+        assert cli("upsert", made, trips).code == 0
+        for arguments in ([], ["--dry-run"], ["--partition", "nowhere"]):
+            refused = cli("repair", made, *arguments)
+            assert refused.code == 3
+            assert f"to move rows to their buckets in a table with {index}" in refused.err
+
     def test_duplicates_are_no_matter_of_directories(
         self, cli: Cli, trips: Path, tmp_path: Path
     ) -> None:

@@ -69,18 +69,22 @@ def repair(
         name = "partitions to make again" if dry_run else "partitions made again"
         print_facts({name: ", ".join(partitions)})
     rings: list[bucketfmt.RepairedRing] = []
-    if (found is not None and found.has_rings) or not (has_groups or partitions):
+    # Where nothing states the index, and no file id is that of a bucket, all rings may be lost.
+    may_have_rings = opened.resolved_index.lacks_buckets and not partitions
+    if may_have_rings or (found is not None and found.has_rings):
         rings = _repair_rings(opened, partition, output, dry_run=dry_run)
         value["rings"] = [ring._asdict() for ring in rings]
         facts["rings to make again" if dry_run else "rings made again"] = len(rings)
-    if has_groups and dry_run:
+    # Of a table that has no such buckets, this tells what is refused.
+    is_asked = has_groups or not (may_have_rings or partitions)
+    if is_asked and dry_run:
         repairs = _preview(opened, partition, {ring.partition_path for ring in rings})
         _list_repairs(repairs, output)
         value["repairs"] = [asdict(each) for each in repairs]
         facts["file groups to rewrite"] = sum(len(each.file_ids) for each in repairs)
         facts["into"] = sum(len(each.buckets) for each in repairs)
         facts["bytes to read"] = size_text(sum(each.bytes for each in repairs))
-    elif has_groups:
+    elif is_asked:
         with shown_progress("reading keys") as progress:
             done = opened.repair_buckets(
                 partition, duplicates=duplicates, codec=codec, progress=progress
