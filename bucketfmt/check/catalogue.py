@@ -222,7 +222,8 @@ _KINDS = (
         "resize that made it left the timeline. Hudi then falls back to the initial ring and "
         "writes duplicates.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
-        "initial ring is left while its file groups were replaced.",
+        "initial ring is left while its file groups were replaced. A warning where a later ring is "
+        "in force.",
         "Stop the writers and restore the file; or make a ring again by `repair_rings()`, from the "
         "keys of the file groups. Where no ring is left, the next write to the partition makes the "
         "first one again, which is right if the partition was never resized; if it was, bucketfmt "

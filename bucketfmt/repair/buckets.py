@@ -11,18 +11,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import numpy as np
 
 from bucketfmt.choices import Codec
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, UnsupportedError
-from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, initial_hashing_metadata
+from bucketfmt.format.buckets.hashing_metadata import (
+    HashingMetadata,
+    decode_hashing_metadata,
+    initial_hashing_metadata,
+)
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.infer import Evidence, find_fitting_hash_fields
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, StoredBuckets, as_bucket_index
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
+from bucketfmt.location.hashing_files import (
+    list_hashing_files,
+    load_hashing_metadata,
+    put_ring,
+    put_ring_marker,
+    read_hashing_file,
+)
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.repair.plan_buckets import (
@@ -255,7 +266,18 @@ def _load_ring(state: TableState, index: BucketIndex, path: str) -> HashingMetad
         found = load_hashing_metadata(state, path)
         if found is not None:
             return found
-    return initial_hashing_metadata(path, index.num_buckets_of(path, state.limits))
+    first = initial_hashing_metadata(path, index.num_buckets_of(path, state.limits))
+    return msgspec.structs.replace(first, seq_no=_last_seq_no(state, path))
+
+
+def _last_seq_no(state: TableState, path: str) -> int:
+    """Return the greatest sequence number of the rings of a partition that can be read, or 0."""
+    found = [0]
+    for file in list_hashing_files(state.store, path).metadata:
+        with suppress(CorruptError):
+            data = read_hashing_file(state, file)
+            found.append(decode_hashing_metadata(data, state.limits).seq_no)
+    return max(found)
 
 
 def _put_rings(rings: Sequence[HashingMetadata], store: Store) -> None:

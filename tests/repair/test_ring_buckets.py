@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.buckets.hashing_metadata import decode_hashing_metadata
+from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_hashing_metadata
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.check.planting import Patient, check_soon, found
 from tests.repair.test_buckets import ALONE, NO_SERVICES, UUID, file_ids
-from tests.repair.test_rings import RINGS, lose_all
+from tests.repair.test_rings import RINGS, cut_the_newest, lose_all, lose_the_newest
 from tests.write.models import Model, assert_reads_as, create_table, rows
 
 INDEX = bf.ConsistentHashingIndex(4)
@@ -136,6 +136,54 @@ def test_a_table_that_was_written_by_two_rings(tmp_path: Path, version: int) -> 
     table.upsert(rows(range(200), 9))
     model.upsert(rows(range(200), 9))
     assert_reads_as(root, model)
+
+
+def lose_marked(ring: Path) -> None:
+    """As Hudi 0.15 has it, the marker of the lost ring is among the data files."""
+    instant = max(ring.glob("*.hashing_meta")).name.partition(".")[0]
+    lose_all(ring)
+    Path(*ring.parts[:-4], ring.name, f"{instant}.commit").touch()
+
+
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("lose", [lose_marked, cut_the_newest, lose_the_newest])
+def test_the_ring_of_a_repair_follows_the_one_that_is_lost(
+    tmp_path: Path, version: int, lose: Callable[[Path], None]
+) -> None:
+    """Whatever is left of the rings before, marker or file, the table goes by the new ring."""
+    root = tmp_path / "t"
+    table, model = made(root, version)
+    table.resize(max_file_size=1, max_buckets=12)
+    rows_moved(root)
+    lose(root / RINGS / "eu")
+    table = bf.open(root, index=INDEX, writer=NO_SERVICES)
+    done = table.repair_buckets()
+    assert done is not None
+    assert bf.open(root, writer=NO_SERVICES).repair_buckets() is None
+    findings = [own for own in bf.open(root).check(depth="full").findings if own.severity != "info"]
+    assert {(own.id, own.severity) for own in findings} <= {("C001", "warning")}
+    assert bool(findings) == (lose is cut_the_newest)
+    rings = [decode_or_none(path) for path in sorted((root / RINGS / "eu").glob("*.hashing_meta"))]
+    numbers = [ring.seq_no for ring in rings if ring is not None]
+    assert numbers == sorted(set(numbers))
+    table = bf.open(root, writer=NO_SERVICES)
+    table.upsert(rows(range(200), 9))
+    model.upsert(rows(range(200), 9))
+    for ts in range(10, 15):
+        table.upsert(rows(range(5), ts))
+        model.upsert(rows(range(5), ts))
+    table.compact()
+    table.clean(retain=1, dry_run=False)
+    table.archive(min_commits=2, max_commits=3)
+    table.clean(retain=1, dry_run=False)
+    assert_reads_as(root, model)
+
+
+def decode_or_none(path: Path) -> HashingMetadata | None:
+    with suppress(CorruptError):
+        return decode_hashing_metadata(path.read_bytes())
+    return None
 
 
 def newest_base(root: Path, partition: str) -> Path:

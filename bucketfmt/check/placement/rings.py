@@ -7,7 +7,7 @@ Source: ConsistentBucketIndexUtils.loadMetadata.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
@@ -90,13 +90,14 @@ def load_ring(
     events.append(Counted("hashing metadata files", len(files)))
     loaded: dict[str, HashingMetadata] = {}
     unsound: set[str] = set()
+    damaged: dict[str, Event] = {}
     for instant, entry in sorted(files.items()):
         if entry.size == 0:
-            events.append(_fault("C001", partition_path, "no bytes", [entry.path], [instant]))
+            damaged[instant] = _fault("C001", partition_path, "no bytes", [entry.path], [instant])
         elif not names_only:
             fault = _load(state, entry, instant, partition_path, loaded)
             if fault is not None:
-                events.append(fault)
+                damaged[instant] = fault
                 unsound.add(instant)
     done = {instant.requested_time for instant in state.timeline.commits.completed.instants}
     unfollowed = {
@@ -120,6 +121,9 @@ def load_ring(
         )
     except CorruptError as error:
         events.append(_fault("C001", partition_path, error.message, [], [max(markers)]))
+    for instant, fault in damaged.items():
+        is_followed = in_force is not None and instant < in_force
+        events.append(_as_followed(fault) if is_followed else fault)
     return Ring(
         partition_path,
         files,
@@ -171,6 +175,20 @@ def _load(
             error, "C001", entry.path, partition=partition_path, instants=[instant]
         )
     return None
+
+
+def _as_followed(fault: Event) -> Event:
+    """Return what is said of a damaged ring that is in force no more."""
+    if not isinstance(fault, Finding):
+        return fault
+    return replace(
+        fault,
+        severity="warning",
+        evidence=f"{fault.evidence}; a later ring is in force",
+        fix="Nobody goes by it unless the later ring is taken back: then make it again by "
+        "`repair_rings()`. `clean()` deletes it once the commits of its time are archived.",
+        data_loss=False,
+    )
 
 
 def find_lost_ring(ring: Ring, live: Sequence[FileSlice]) -> Iterator[Finding]:

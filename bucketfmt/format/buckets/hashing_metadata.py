@@ -133,16 +133,16 @@ def choose_hashing_metadata(
             of an instant's metadata. Called only for instants that the timeline no longer has.
 
     Raises:
-        CorruptError: the newest marker has no metadata.
+        CorruptError: the newest marker has no metadata, and no later instant is in force.
     """
     if max(instants, default=None) == INIT_INSTANT:
         return INIT_INSTANT
     marked = max(markers, default=None)
-    if marked is not None and marked not in instants:
-        raise CorruptError(
-            f"hashing metadata of {marked} is marked as committed, but the file is missing"
-        )
-    for instant in sorted(instants, reverse=True):
+    for instant in sorted({*instants, *([] if marked is None else [marked])}, reverse=True):
+        if instant not in instants:
+            raise CorruptError(
+                f"hashing metadata of {instant} is marked as committed, but the file is missing"
+            )
         is_committed = instant in {marked, INIT_INSTANT} or instant in completed_instants
         if is_committed or (instant not in pending_instants and has_base_file_of(instant)):
             return instant

@@ -152,6 +152,24 @@ def test_c001_cut_metadata(patient: RingPatient) -> None:
     check_says(patient, "C001", "hashing metadata: Input data was truncated", [patient.newest])
 
 
+@pytest.mark.parametrize("left", [0, 40])
+def test_c001_damaged_metadata_before_the_ring_in_force(
+    twice_resized: RingPatient, left: int
+) -> None:
+    """Nobody goes by them, and no repair makes them again."""
+    *before, _ = twice_resized.metadata_files
+    for path in before:
+        path.write_bytes(path.read_bytes()[:left])
+    found = unclean(check_soon(twice_resized.root, "full"))
+    assert {finding.paths for finding in found} == {
+        (path.relative_to(twice_resized.root).as_posix(),) for path in before
+    }
+    for finding in found:
+        assert (finding.id, finding.severity, finding.data_loss) == ("C001", "warning", False)
+        assert finding.evidence.endswith("; a later ring is in force")
+        assert "`clean()` deletes it" in finding.fix
+
+
 def test_c001_node_that_no_hash_reaches(patient: RingPatient) -> None:
     def beyond(metadata: dict[str, Any]) -> None:
         metadata["nodes"][-1]["value"] = HASH_VALUE_MASK + 1

@@ -237,6 +237,16 @@ def test_a_marker_without_its_file_is_corrupt() -> None:
         choose_hashing_metadata([INIT, T1], [T2], [], [], lambda _: False)
 
 
+@pytest.mark.rule("RING-16")
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_later_ring_takes_the_place_of_a_marked_one_that_is_lost(is_archived: bool) -> None:
+    completed = [] if is_archived else [T3]
+    for instants in ([T3], [T1, T3], [INIT, T1, T3]):
+        assert choose_hashing_metadata(instants, [T2], completed, [], lambda _: True) == T3
+    with pytest.raises(CorruptError, match=f"{T2} is marked"):
+        choose_hashing_metadata([T1, T3], [T2], [T1], [T3], lambda _: True)
+
+
 def test_base_files_are_looked_at_only_where_the_timeline_is_silent() -> None:
     asked: list[str] = []
 
