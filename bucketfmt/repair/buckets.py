@@ -160,7 +160,8 @@ class BucketRepairer(BucketService):
         for damaged in self._find(basis, repair):
             own = [step for _, step in damaged.repairs]
             if damaged.ring is not None:
-                ring, own = renew_nodes(damaged.ring, damaged.layout, own, instant)
+                hid = partial(basis.snapshot.is_replaced, damaged.ring.partition_path)
+                ring, own = renew_nodes(damaged.ring, damaged.layout, own, instant, hid)
                 self._rings.append(ring)
             steps += own
         operation = rescale_operation(config.table_version)

@@ -7,7 +7,7 @@ Source: HoodieBucketIndex, whose writers fail on a second file group of a bucket
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -76,7 +76,11 @@ def plan_bucket_repairs(
 
 
 def renew_nodes(
-    ring: HashingMetadata, layout: BucketLayout, steps: Sequence[RewriteStep], instant: str
+    ring: HashingMetadata,
+    layout: BucketLayout,
+    steps: Sequence[RewriteStep],
+    instant: str,
+    is_replaced: Callable[[str], bool],
 ) -> tuple[HashingMetadata, list[RewriteStep]]:
     """Return the ring that a partition gets, and the steps as they write to its file groups.
 
@@ -88,13 +92,16 @@ def renew_nodes(
         layout: The same.
         steps: Of one partition.
         instant: The requested time of the commit.
+        is_replaced: Whether a commit has hidden a file group before, as a resize those of the first
+            ring, which takes the place of a lost one.
     """
     hidden = {each.file_id for step in steps for each in step.slices}
     written = {bucket for step in steps for bucket in step.buckets}
     empty: dict[int, str] = {}
     nodes = []
     for node in ring.nodes:
-        if node.value not in written and node.file_id not in hidden:
+        is_kept = node.value not in written and node.file_id not in hidden
+        if is_kept and not is_replaced(node.file_id):
             nodes.append(node)
             continue
         if node.file_id not in hidden:

@@ -180,6 +180,25 @@ def test_the_ring_of_a_repair_follows_the_one_that_is_lost(
     assert_reads_as(root, model)
 
 
+@pytest.mark.rotated(1)
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_no_node_of_a_new_ring_leads_to_a_hidden_file_group(tmp_path: Path, version: int) -> None:
+    """The resize hid those of the first ring, two nodes of which have no key at the repair."""
+    root = tmp_path / "t"
+    table, model = made(root, version)
+    gone = [i for i in range(160) if i % 3 == 1 and i not in (1, 4)]
+    table.delete(rows(gone, 2))
+    model.delete([f"key-{i:06d}" for i in gone])
+    table.compact()
+    lose_all(root / RINGS / "eu")
+    assert bf.open(root, index=INDEX, writer=NO_SERVICES).repair_buckets() is not None
+    assert_reads_as(root, model)
+    table = bf.open(root, writer=NO_SERVICES)
+    table.upsert(rows(gone, 5))
+    model.upsert(rows(gone, 5))
+    assert_reads_as(root, model)
+
+
 def decode_or_none(path: Path) -> HashingMetadata | None:
     with suppress(CorruptError):
         return decode_hashing_metadata(path.read_bytes())
