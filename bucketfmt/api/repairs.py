@@ -71,6 +71,7 @@ class RepairableTable(ResizableTable):
             The paths of the partitions that have their file again.
 
         Raises:
+            ValueError: there are no data files in one of `partitions`.
             LockTimeoutError: the table lock could not be acquired.
             StorageError: the store failed.
         """

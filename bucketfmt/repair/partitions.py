@@ -29,6 +29,7 @@ def find_lost_partitions(
 
     Raises:
         StorageError: the store failed.
+        ValueError: there are no data files in one of `partitions`.
     """
     paths = sorted({*(snapshot.named_partitions if partitions is None else partitions)})
     lister = StoreLister(snapshot.state.store)
@@ -36,6 +37,8 @@ def find_lost_partitions(
     found = {}
     for path in paths:
         instants = [file.name.instant for group in lister.files(path).values() for file in group]
+        if partitions is not None and not instants:
+            raise ValueError(f"there are no data files in {path!r}")
         if instants and not is_partition(lister, path):
             depth = path.count("/") + 1 if path else 0
             found[path] = PartitionMetadata(min(instants), depth)
@@ -52,6 +55,7 @@ def repair_partitions(
     Raises:
         LockTimeoutError: the table lock could not be acquired.
         StorageError: the store failed.
+        ValueError: as `find_lost_partitions`.
     """
     with transactions.recovered() as table:
         found = find_lost_partitions(snapshot(), partitions)

@@ -168,7 +168,8 @@ class RewriteTask(BaseFileTask):
                     if route.number not in step.file_ids:
                         raise CorruptError(
                             "a file group has keys of other buckets than its own, so that dividing "
-                            'it would double them; check(depth="full") lists them',
+                            'it would double them; check(depth="full") lists them, and '
+                            "repair_buckets() moves them",
                             partition=path,
                             bucket=route.number,
                         )

@@ -213,10 +213,15 @@ class TestCreate:
         made = tmp_path / "made"
         cli("create", made, "--like", trips, "--key", "id", "--index", index)
         assert cli("upsert", made, trips).code == 0
-        for arguments in ([], ["--dry-run"], ["--partition", "nowhere"]):
+        for arguments in ([], ["--dry-run"]):
             refused = cli("repair", made, *arguments)
             assert refused.code == 3
             assert f"to move rows to their buckets in a table with {index}" in refused.err
+        refused = cli("repair", made, "--partition", "nowhere")
+        assert (refused.code, refused.err) == (
+            64,
+            "bucketfmt: there are no data files in 'nowhere'\n",
+        )
 
     def test_duplicates_are_no_matter_of_directories(
         self, cli: Cli, trips: Path, tmp_path: Path

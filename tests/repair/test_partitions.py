@@ -53,7 +53,9 @@ def test_a_copy_that_was_put_aside_is_no_partition(golden_copy: Copy) -> None:
     assert found(check_soon(patient.root)) == {"T002", "T005"}
     table = bf.open(patient.root)
     assert table.repair_partitions() == []
-    assert table.repair_partitions(["us", "nowhere"]) == []
+    assert table.repair_partitions(["us"]) == []
+    with pytest.raises(ValueError, match="there are no data files in 'nowhere'"):
+        table.repair_partitions(["us", "nowhere"])
     assert not (aside / METAFILE).exists()
     assert not (patient.root / "nowhere").exists()
     assert table.repair_partitions(["us_before"]) == ["us_before"]
