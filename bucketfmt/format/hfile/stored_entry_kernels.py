@@ -346,10 +346,11 @@ def _lengths_to_try(data: bytes, bounds: _Ints, scratch: Scratch) -> Iterator[_L
 def _walk(data: bytes, bounds: _Ints, lengths: _Lengths) -> _Ints:
     """Return where entries begin. Past the end of a block no entry is taken, nor byte read."""
     places, ends = bounds[:-1], bounds[1:]
-    found = [np.empty(0, np.int64)]
+    lanes = np.arange(len(places), dtype=np.min_scalar_type(len(places)))
+    found, of_lane = [np.empty(0, np.int64)], [lanes[:0]]
     while True:
         going = places < ends
-        places, ends = places[going], ends[going]
+        places, ends, lanes = places[going], ends[going], lanes[going]
         if len(places) < _LANES_MIN:
             break
         steps = np.empty((_STEPS + 1, len(places)), np.int64)
@@ -358,12 +359,14 @@ def _walk(data: bytes, bounds: _Ints, lengths: _Lengths) -> _Ints:
             np.add(places, lengths(places, step), out=following)
         steps += _STEPS_BYTES
         places, steps = steps[-1], steps[:-1]
-        found.append(steps[steps < ends])
-    for start, end in zip(places.tolist(), ends.tolist(), strict=True):
+        is_within = steps < ends
+        found.append(steps[is_within])
+        of_lane.append(np.broadcast_to(lanes, steps.shape)[is_within])
+    for lane, (start, end) in enumerate(zip(places.tolist(), ends.tolist(), strict=True)):
         found.append(np.array(_walk_block(data, start, end), np.int64))
-    starts = np.concatenate(found)
-    starts.sort()
-    return starts
+        of_lane.append(lanes[lane].repeat(len(found[-1])))
+    # The entries of a lane ascend. NumPy sorts numbers of 16 bits by counting them.
+    return np.concatenate(found).take(np.argsort(np.concatenate(of_lane), kind="stable"))
 
 
 def _walk_block(data: bytes, place: int, end: int) -> list[int]:
