@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from bucketfmt.errors import IndexUnknownError
@@ -280,12 +281,7 @@ class IndexFinder:
     ) -> ResolvedIndex:
         fields = self._config.record_key_fields
         sample = load_key_sample(snapshot, snapshot.slices_of(snapshot.partitions))
-        found = []
-        for file_slice, keys in sample.found:
-            layout = self._layouts.unproved(snapshot, index, file_slice.partition_path)
-            bucket_id = layout.bucket_of(file_slice.file_id)
-            if bucket_id is not None:
-                found.append((layout, bucket_id, keys))
+        found = sample.in_buckets(partial(self._layouts.unproved, snapshot, index))
         hash_fields = infer_hash_fields(found, fields)
         seen = f"{sample.num_keys} keys of {len(sample.found)} file groups"
         if hash_fields is None:

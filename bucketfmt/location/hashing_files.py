@@ -42,6 +42,7 @@ __all__ = [
     "list_hashing_files",
     "load_hashing_metadata",
     "load_initial_num_buckets",
+    "mark_new_rings",
     "put_initial_ring",
     "put_ring",
     "put_ring_marker",
@@ -278,6 +279,22 @@ def put_ring_marker(store: Store, partition_path: str, instant: str) -> None:
     """
     folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], partition_path)
     store.put_if_absent(join_path(folder, format_hashing_marker_name(instant)), b"")
+
+
+def mark_new_rings(
+    store: Store, partition_paths: Iterable[str], instant: str, table_version: int
+) -> None:
+    """Mark the rings that a commit has given partitions, if markers are put at once.
+
+    Beside a marked ring, Hudi 0.15 finds none while a later resize has written its own: there the
+    ring is marked when the replacecommit is archived. What fails is left for the archival too:
+    readers know by the timeline as long as it has the instant.
+    """
+    if table_version < 8:
+        return
+    for path in sorted(partition_paths):
+        with suppress(BucketfmtError):
+            put_ring_marker(store, path, instant)
 
 
 def delete_ring_markers(store: Store, partition_path: str, instant: str) -> None:

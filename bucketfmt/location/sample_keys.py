@@ -6,7 +6,7 @@ base file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.infer import KEYS_MIN
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
@@ -47,6 +48,22 @@ class KeySample:
     def num_keys(self) -> int:
         """Keys of all file groups."""
         return sum(len(keys) for _, keys in self.found)
+
+    def in_buckets(
+        self, layout_of: Callable[[str], BucketLayout]
+    ) -> list[tuple[BucketLayout, int, pa.ChunkedArray]]:
+        """Return (layout of the partition, bucket, keys) of each file group that is in a bucket.
+
+        Args:
+            layout_of: Returns the layout of a partition.
+        """
+        found = []
+        for file_slice, keys in self.found:
+            layout = layout_of(file_slice.partition_path)
+            bucket_id = layout.bucket_of(file_slice.file_id)
+            if bucket_id is not None:
+                found.append((layout, bucket_id, keys))
+        return found
 
 
 def load_key_sample(snapshot: Snapshot, slices: Sequence[FileSlice]) -> KeySample:

@@ -30,8 +30,8 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import (
     list_hashing_files,
     load_hashing_metadata,
+    mark_new_rings,
     put_ring,
-    put_ring_marker,
     read_hashing_file,
 )
 from bucketfmt.location.sample_keys import load_key_sample
@@ -42,7 +42,7 @@ from bucketfmt.repair.plan_buckets import (
     plan_bucket_repairs,
     renew_nodes,
 )
-from bucketfmt.resize.bucket_service import BucketService
+from bucketfmt.resize.bucket_service import BucketService, choose_partitions
 from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.numbered.rehash import slices_to_divide
 from bucketfmt.resize.plan_rewrite import RewriteStep, check_new_number, rescale_operation
@@ -169,16 +169,10 @@ class BucketRepairer(BucketService):
         return RewritePlan(basis, steps, operation, settling=settling, put_index=put)
 
     def _mark_rings(self) -> None:
-        """Mark the new rings as committed; readers know by the timeline until it is archived.
-
-        Beside a marked ring, Hudi 0.15 finds none while a later resize has written its own: there
-        the ring is marked when the replacecommit is archived.
-        """
-        table = self._owner
-        if self._snapshot().state.config.table_version >= 8:
-            for ring in self._rings:
-                with suppress(BucketfmtError):
-                    put_ring_marker(table.store, ring.partition_path, ring.instant)
+        if self._rings:
+            version = self._snapshot().state.config.table_version
+            paths = [ring.partition_path for ring in self._rings]
+            mark_new_rings(self._owner.store, paths, self._rings[0].instant, version)
 
     def _find(self, basis: Basis, repair: Repair) -> list[_Damaged]:
         """Return the partitions with rows in wrong file groups.
@@ -188,10 +182,7 @@ class BucketRepairer(BucketService):
         """
         snapshot, index = basis.snapshot, _find_index(basis)
         check_nothing_pending(snapshot.state)
-        unknown = sorted({*(repair.partitions or ())} - {*snapshot.partitions})
-        if unknown:
-            raise ValueError(f"the table has no partition {unknown[0]!r}")
-        paths = snapshot.partitions if repair.partitions is None else sorted({*repair.partitions})
+        paths = choose_partitions(snapshot, repair.partitions)
         load = partial(_load_ring, snapshot.state, index)
         workers = waiting_count(snapshot.state.store) if index.has_rings else 1
         rings = dict(zip(paths, map_in_threads(load, paths, workers), strict=True))
@@ -322,12 +313,7 @@ def _check_hash_fields(
     fields = snapshot.state.config.record_key_fields
     if len(fields) == 1:
         return
-    samples = [
-        (layout, bucket, keys)
-        for own, keys in load_key_sample(snapshot, slices).found
-        for layout in (layouts[own.partition_path],)
-        if (bucket := layout.bucket_of(own.file_id)) is not None and len(keys)
-    ]
+    samples = load_key_sample(snapshot, slices).in_buckets(layouts.__getitem__)
     fitting = find_fitting_hash_fields(samples, fields)
     if samples and fitting and samples[0][0].hash_fields not in fitting:
         stated = ", ".join(samples[0][0].hash_fields)

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bucketfmt.format.names.layout import PARTITION_METAFILE
-from bucketfmt.format.names.paths import join_path
-from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
 from bucketfmt.snapshot.listing import StoreLister, is_partition
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.data_file import put_partition_metafile
 
 __all__ = ["find_lost_partitions", "repair_partitions"]
 
 
 def find_lost_partitions(
     snapshot: Snapshot, partitions: Sequence[str] | None = None
-) -> dict[str, PartitionMetadata]:
-    """Return the folders with data files that lack a metadata file, and what it has to hold.
+) -> dict[str, str]:
+    """Return the folders with data files that lack a metadata file, with the first instant of each.
 
     Args:
         snapshot: The table as it is now.
@@ -40,8 +38,7 @@ def find_lost_partitions(
         if partitions is not None and not instants:
             raise ValueError(f"there are no data files in {path!r}")
         if instants and not is_partition(lister, path):
-            depth = path.count("/") + 1 if path else 0
-            found[path] = PartitionMetadata(min(instants), depth)
+            found[path] = min(instants)
     return found
 
 
@@ -59,8 +56,7 @@ def repair_partitions(
     """
     with transactions.recovered() as table:
         found = find_lost_partitions(snapshot(), partitions)
-        for path, metadata in found.items():
+        for path, instant in found.items():
             table.check_held()
-            content = encode_partition_metadata(metadata)
-            table.store.put_if_absent(join_path(path, PARTITION_METAFILE), content)
+            put_partition_metafile(table.store, path, instant)
     return list(found)

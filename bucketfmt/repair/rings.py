@@ -33,7 +33,7 @@ from bucketfmt.location.hashing_files import (
     ring_path,
 )
 from bucketfmt.repair.plan_ring import HashRange, find_range_of_others, leads_to, plan_ring
-from bucketfmt.resize.bucket_service import BucketService
+from bucketfmt.resize.bucket_service import BucketService, choose_partitions
 from bucketfmt.slices.merged_keys import stored_keys
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -123,13 +123,11 @@ class RingRepairer(BucketService):
                 "to repair rings of a table that has none; where all of them are lost, open the "
                 "table with the index that it was made with"
             )
-        unknown = sorted({*(partitions or ())} - {*snapshot.partitions})
-        if unknown:
-            raise ValueError(f"the table has no partition {unknown[0]!r}")
+        paths = choose_partitions(snapshot, partitions)
         state = snapshot.state
         resizes = load_resizes(state.store, state.config, state.timeline, state.limits)
         found = []
-        for path in snapshot.partitions if partitions is None else partitions:
+        for path in paths:
             live = snapshot.slices(path)
             fault = _find_fault(snapshot, path, live, resizes.get(path))
             if fault is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import Basis
 
-__all__ = ["BucketService"]
+__all__ = ["BucketService", "choose_partitions"]
 
 _T = TypeVar("_T")
 
@@ -96,3 +96,17 @@ class BucketService:
         transaction = self._owner.begin("replacecommit")
         with transaction.aborted_on_error():
             return StartedRewrite(transaction, plan_now, codec, after_publish)
+
+
+def choose_partitions(snapshot: Snapshot, wanted: Collection[str] | None) -> list[str]:
+    """Return the partition paths that somebody wants, or all of them, sorted.
+
+    Raises:
+        ValueError: the table has no such partition.
+    """
+    known = {*snapshot.partitions}
+    paths = sorted(known if wanted is None else {*wanted})
+    for path in paths:
+        if path not in known:
+            raise ValueError(f"the table has no partition {path!r}")
+    return paths

@@ -99,13 +99,7 @@ def load_ring(
             if fault is not None:
                 damaged[instant] = fault
                 unsound.add(instant)
-    done = {instant.requested_time for instant in state.timeline.commits.completed.instants}
-    unfollowed = {
-        instant
-        for instant in files
-        if instant not in (INIT_INSTANT, *markers, *done)
-        and not state.timeline.commits.is_before_start(instant)
-    }
+    unfollowed = _find_not_completed(state, files) - markers
     for finding in _find_contradictions(partition_path, files, loaded, unfollowed):
         events.append(finding)
         unsound.update(finding.instants)
@@ -135,15 +129,20 @@ def load_ring(
     )
 
 
+def _find_not_completed(state: ExaminedState, instants: Iterable[str]) -> set[str]:
+    """Return the instants of rings that are neither completed nor archived, as far as is listed."""
+    commits = state.timeline.commits
+    known = {INIT_INSTANT, *(i.requested_time for i in commits.completed.instants)}
+    return {i for i in instants if i not in known and not commits.is_before_start(i)}
+
+
 def _find_late(state: ExaminedState, instants: Iterable[str]) -> set[str]:
     """Return the instants of resizes that began, or were completed, since the timeline was listed.
 
     A ring may be marked as committed by then, and leads to file groups that this check does not
     see.
     """
-    listed = state.timeline
-    known = {INIT_INSTANT, *(i.requested_time for i in listed.commits.completed.instants)}
-    late = {i for i in instants if i not in known and not listed.commits.is_before_start(i)}
+    listed, late = state.timeline, _find_not_completed(state, instants)
     if not late:
         return late
     now = load_timeline(state.store, state.config, state.limits)

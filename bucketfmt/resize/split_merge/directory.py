@@ -17,7 +17,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import as_bucket_index
 from bucketfmt.location.directory_files import load_directory, put_directories
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.resize.bucket_service import BucketService
+from bucketfmt.resize.bucket_service import BucketService, choose_partitions
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, run_until_not_overtaken
 from bucketfmt.resize.split_merge.plan_directory import (
@@ -128,10 +128,7 @@ def _plan_groups(
         raise ValueError("buckets of a directory are split by bits; leave split and sort_by out")
     limits = limits.within(index.resize_bounds(state.limits))
     state.limits.check("directory_depth_max", ((limits.max_buckets or 1) - 1).bit_length())
-    unknown = sorted(set(partitions or ()) - set(snapshot.partitions))
-    if unknown:
-        raise ValueError(f"the table has no partition {unknown[0]!r}")
-    paths = sorted(snapshot.partitions if partitions is None else set(partitions))
+    paths = choose_partitions(snapshot, partitions)
     snapshot.slices_of(paths)  # lists them side by side
 
     def load(path: str) -> DirectoryOfPartition | None:

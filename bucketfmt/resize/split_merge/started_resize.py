@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from bucketfmt.arguments import check_callable
 from bucketfmt.choices import Codec
 from bucketfmt.errors import (
-    BucketfmtError,
     CorruptError,
 )
 from bucketfmt.format.buckets.child_nodes import RingChange
@@ -23,7 +21,7 @@ from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import ClusteringPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
+from bucketfmt.location.hashing_files import load_hashing_metadata, mark_new_rings, put_ring
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
@@ -32,7 +30,6 @@ from bucketfmt.resize.split_merge.plan_ring import SORT_COLUMNS
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
@@ -134,11 +131,8 @@ class StartedResize(ResumableWork):
                 put_ring(table.store, ring)
             metadata = self._metadata(basis, written)
             done = self._pending.complete(table, metadata)
-        # Beside a marked ring, Hudi 0.15 finds none while a later resize has written its own: there
-        # the ring is marked when the replacecommit is archived.
-        marked = self._changes if basis.snapshot.state.config.table_version >= 8 else ()
-        for path in sorted(marked):
-            _mark_committed(self._pending.table.store, path, self.instant)
+        version = basis.snapshot.state.config.table_version
+        mark_new_rings(self._pending.table.store, self._changes, self.instant, version)
         self._pending.end()
         return result_of(done, metadata)
 
@@ -215,8 +209,3 @@ def _with_former_nodes(
     places = [bisect_left(nodes, value, key=lambda node: node.value) for value in values]
     kept = {*places, *((place - 1) % len(nodes) for place in places)}
     return tuple(nodes[place] for place in sorted(kept))
-
-
-def _mark_committed(store: Store, partition_path: str, instant: str) -> None:
-    with suppress(BucketfmtError):  # readers know by the timeline as long as it has the instant
-        put_ring_marker(store, partition_path, instant)

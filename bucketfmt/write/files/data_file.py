@@ -16,11 +16,11 @@ from bucketfmt.format.table.properties import PartitionMetadata, encode_partitio
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import has_content
+from bucketfmt.storage.store import Store, has_content
 from bucketfmt.timeline.locking.heartbeat import check_beating
 from bucketfmt.write.files.announcer import Announcer
 
-__all__ = ["check_apart", "put_data_file"]
+__all__ = ["check_apart", "put_data_file", "put_partition_metafile"]
 
 
 def put_data_file(
@@ -49,9 +49,7 @@ def put_data_file(
     check_beating(store, requested_time)
     announcer.announce(marker)
     if not is_partition_known:
-        depth = partition_path.count("/") + 1 if partition_path else 0
-        metadata = encode_partition_metadata(PartitionMetadata(requested_time, depth))
-        store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
+        put_partition_metafile(store, partition_path, requested_time)
     # The name has a write token that no other attempt has: over a network a request is sent again
     # where its answer was lost, and finds its own file.
     if not store.put_if_absent(path, data) and (
@@ -70,6 +68,22 @@ def put_data_file(
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
     )
+
+
+def put_partition_metafile(store: Store, partition_path: str, instant: str) -> None:
+    """Make a folder a partition, by its metadata file, if it is none.
+
+    Args:
+        store: The files of the table.
+        partition_path: The folder.
+        instant: The requested time of the first write to it.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    depth = partition_path.count("/") + 1 if partition_path else 0
+    metadata = encode_partition_metadata(PartitionMetadata(instant, depth))
+    store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
 
 
 def check_apart(state: TableState, new: str) -> None:
