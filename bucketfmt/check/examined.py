@@ -99,6 +99,7 @@ class ExaminedLister:
 
     Attributes:
         unlisted: Folders that could not be listed. What is in them is not known.
+        names: The parsed names of files by path, as far as commits have told them already.
     """
 
     def __init__(self, store: Store, events: list[Event]) -> None:
@@ -111,6 +112,7 @@ class ExaminedLister:
         self._store = store
         self._events = events
         self.unlisted: set[str] = set()
+        self.names: Mapping[str, BaseFileName | LogFileName] = {}
         self._lock = threading.Lock()
         self._found: dict[str, _ExaminedFiles] = {}
 
@@ -185,7 +187,7 @@ class ExaminedLister:
     def _keep(self, folder: str, entries: Sequence[FileInfo]) -> _ExaminedFiles:
         files, others, faulty = [], [], []
         for entry in entries:
-            name = self._find_name(entry)
+            name = self.names.get(entry.path) or self._find_name(entry)
             if entry.fault is not None or (entry.is_dir and name is not None):
                 faulty.append(entry)
             if name is not None:
@@ -223,12 +225,22 @@ class ExaminedState(TableState):
         super().__init__(store, config, timeline, limits, ExaminedLister(store, self.events))
         self.has_moved = False
 
+    def load(self) -> None:
+        """Read the instants' files now, and let the lister know the names that they tell."""
+        super().load()
+        self.lister.names = self.committed_names
+
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
         """The completed writes of the active timeline whose metadata can be read."""
         instants = self.timeline.writes.completed.instants
         records = map_in_threads(self._try_load_commit, instants, waiting_count(self.store))
         return tuple(record for record in records if record is not None)
+
+    @cached_property
+    def committed_names(self) -> Mapping[str, BaseFileName | LogFileName]:
+        """The parsed names of the files that commits name, by path."""
+        return {path: name for commit in self.commits for _, _, path, name, *_ in commit.files}
 
     def _try_load_commit(self, instant: Instant) -> CommitRecord | None:
         try:

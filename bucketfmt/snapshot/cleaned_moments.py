@@ -2,7 +2,9 @@
 
 While the commits of a moment are on the active timeline, a file of it that is gone is noticed,
 since a commit names it. Of commits that are archived nothing tells: their rows would be missing in
-silence. Spec: SLICE-11. Source: `TimelineUtils.validateTimestampAsOf`.
+silence. Then each clean since is asked what it kept.
+
+Spec: SLICE-11. Source: `TimelineUtils.validateTimestampAsOf`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.history import list_archive_files
+from bucketfmt.timeline.history import list_archive_files, load_archived_instants
 from bucketfmt.timeline.load import load_instant_content, load_requested_content
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["check_not_cleaned"]
 
@@ -60,14 +62,35 @@ def _find_clean(snapshot: Snapshot) -> Instant | None:
     kept = map_in_threads(
         lambda clean: _load_first_kept(state, clean), cleans, waiting_count(state.store)
     )
+    completed = state.timeline.writes.completed.instants
     for clean, first_kept in zip(cleans, kept, strict=True):
-        if not _sees_all_before(snapshot, clean, first_kept):
+        if not _sees_all_before(snapshot, completed, clean.requested_time, first_kept):
             return clean
     writes = [write.requested_time for write in state.timeline.writes.instants]
     if moment >= next((time for time in writes if not savepoints.contains(time)), "~"):
         return None
+    return _find_archived_clean(snapshot, moment)
+
+
+def _find_archived_clean(snapshot: Snapshot, moment: str) -> Instant | None:
+    """As `_find_clean`, of the archived timeline: its writes count as well as its cleans."""
+    state = snapshot.state
     archived = state.archived_since(moment)
-    return next((c for c in archived if c.action == "clean" and c.requested_time > moment), None)
+    cleans = {c.requested_time: c for c in archived if c.action == "clean"}
+    cleans = {time: clean for time, clean in cleans.items() if time > moment}
+    if not cleans:
+        return None
+    both = Timeline((*archived, *state.timeline.instants), state.timeline.layout)
+    writes = both.writes.completed.instants
+    first, last = min(cleans), max(cleans)
+    for entry in load_archived_instants(
+        state.store, state.config, state.limits, since=first, until=last
+    ):
+        if entry.action == "clean" and isinstance(entry.metadata, CleanMetadata):
+            first_kept = entry.metadata.earliest_commit_to_retain or None
+            if _sees_all_before(snapshot, writes, entry.requested_time, first_kept):
+                cleans.pop(entry.requested_time, None)
+    return next(iter(cleans.values()), None)
 
 
 def _load_first_kept(state: TableState, clean: Instant) -> str | None:
@@ -84,14 +107,21 @@ def _load_first_kept(state: TableState, clean: Instant) -> str | None:
     return None
 
 
-def _sees_all_before(snapshot: Snapshot, clean: Instant, first_kept: str | None) -> bool:
+def _sees_all_before(
+    snapshot: Snapshot, writes: Iterable[Instant], cleaned: str, first_kept: str | None
+) -> bool:
     """Whether the snapshot sees each write before the first instant that a clean kept readable.
 
     A clean keeps the files that were visible right before that instant; one that keeps versions of
     files, those that were visible when it was planned.
+
+    Args:
+        snapshot: Of the past moment.
+        writes: Completed.
+        cleaned: The requested time of the clean.
+        first_kept: The first instant that it kept; None where it kept versions of files.
     """
-    until = first_kept or clean.requested_time
-    writes = snapshot.state.timeline.writes.completed.instants
+    until = first_kept or cleaned
     times = [write.requested_time for write in writes if write.requested_time < until]
     if not times:
         return first_kept is not None and snapshot.is_within(first_kept)

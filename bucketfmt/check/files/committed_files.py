@@ -74,7 +74,7 @@ class WriteLedger:
         """
         if file.written is not None or not self._names_its_write(file):
             return False
-        return file.name.instant in self.commits and file.path not in self._paths
+        return file.name.instant in self.commits and file.path not in self.paths
 
     def is_abandoned(self, file: DataFile) -> bool:
         """Return whether the timeline does not know (any more) the instant that a file bears.
@@ -90,8 +90,8 @@ class WriteLedger:
         return last is None or instant > last.requested_time
 
     @cached_property
-    def _paths(self) -> frozenset[str]:
-        """The files that commits name: few tables have a file to look for there."""
+    def paths(self) -> frozenset[str]:
+        """The files that commits name, relative to the table root."""
         return frozenset(
             path for commit in self.commits.values() for _, _, path, *_ in commit.files
         )
@@ -194,7 +194,7 @@ def find_leftovers(
     """Yield T002 and B002 for files that no commit names.
 
     Args:
-        listed: The data files of a partition by file id; `written` is filled in.
+        listed: The data files of a partition by file id.
         live: The file groups that readers see.
         ledger: What the commits tell.
         explained: File groups that another finding is about already.
@@ -204,7 +204,7 @@ def find_leftovers(
             continue
         attempts: Mapping[tuple[object, ...], list[DataFile]] = {}
         for file in files:
-            if file.written is not None and file.name.instant in ledger.commits:
+            if file.path in ledger.paths and file.name.instant in ledger.commits:
                 continue  # mostly: a commit names it, and its instant is committed
             if ledger.is_abandoned(file):
                 reason = "the timeline does not have its instant"

@@ -24,7 +24,7 @@ from bucketfmt.format.timeline.service_metadata import (
     RestoreMetadata,
     RollbackMetadata,
 )
-from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_archived_instants
@@ -114,7 +114,9 @@ def load_past_faults(
         slices: What readers see of each partition that is checked.
     """
     listed = {path: state.lister.files(path) for path in slices}
-    missing = list(find_past_files(state.commits, listed, slices))
+    there = {file.path for groups in listed.values() for own in groups.values() for file in own}
+    gone = state.committed_names.keys() - there
+    missing = list(find_past_files(state.commits, gone, slices)) if gone else []
     removals = Removals()
     if missing and not (yield from _load_active(state, removals)):
         return
@@ -133,16 +135,23 @@ def load_past_faults(
 
 def find_past_files(
     commits: Iterable[CommitRecord],
-    listed: Mapping[str, Mapping[str, Sequence[DataFile]]],
+    gone: Collection[str],
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> Iterator[PastFile]:
-    """Yield the files that commits name and that are not there, but for those `slices` need."""
-    known = {file.path for groups in listed.values() for own in groups.values() for file in own}
-    known.update(file.path for own in slices.values() for each in own for file in each.files)
+    """Yield the files of partitions that are gone and that their newest slices do not need.
+
+    Args:
+        commits: Those of the active timeline.
+        gone: The paths of files that they name and that are not there.
+        slices: What readers see of each partition that is checked.
+    """
+    needed = {file.path for own in slices.values() for each in own for file in each.files}
     for commit in commits:
         for _, file_id, path, *_ in commit.files:
-            if path not in known and (folder := path.rpartition("/")[0]) in listed:
-                yield PastFile(folder, file_id, path, commit.requested_time)
+            if path in gone and path not in needed:
+                folder = path.rpartition("/")[0]
+                if folder in slices:
+                    yield PastFile(folder, file_id, path, commit.requested_time)
 
 
 def find_lost_past(missing: Iterable[PastFile]) -> Iterator[Finding]:

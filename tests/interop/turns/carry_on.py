@@ -144,9 +144,7 @@ class Turns:
         operations = ["upsert"] * 4 + ["delete"] * 2 + ["clean", "archive", "rollback"]
         if self.saved is None:
             operations.append("savepoint")
-        elif side is self.us or not self._is_partitioned:
-            # Hudi's restore makes a partitioned record index anew, for which its client, unlike
-            # its data source, is to be told the schema.
+        else:
             operations.append("restore")
         if self.table.config.table_type == "MERGE_ON_READ":
             operations += ["schedule", "compact"]
@@ -356,6 +354,8 @@ class Turns:
         side.upsert(as_table(given))
         self.merge(given, side)
         instant = self._newest_write()
+        if self._is_compaction(instant):  # what was requested since goes in a restore to it
+            instant = self.table.timeline.writes.completed.instants[-1].requested_time
         side.savepoint(instant)
         self.saved = instant, dict(self.rows), dict(self.deleted), set(self._given_up)
 

@@ -139,10 +139,7 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the metadata table is")  # as a restore has it
         turns.do(us, "savepoint", "delete", "restore", "upsert")
-        if not kind.endswith("partition"):
-            # There Hudi's restore makes the record index anew, for which its client, unlike its
-            # data source, is to be told the schema.
-            turns.do(hudi, "savepoint", "delete", "restore")
+        turns.do(hudi, "savepoint", "delete", "restore")
         turns.do(us, "upsert")
         turns.do(us, "rollbacks")
         turns.do(hudi, "upsert")

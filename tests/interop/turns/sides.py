@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import bucketfmt as bf
 from bucketfmt.choices import CleanPolicy, DataFormat
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.services.compaction import Compactor
 from tests.interop.engines.hudi_session import HudiSession
@@ -383,7 +384,9 @@ class Hudi:
         self._service("delete_savepoint", instant)
 
     def restore(self, instant: str) -> None:
-        self._service("restore", instant)
+        # A restore may make the record index anew, for which the write client has to be told the
+        # schema, unlike the data source.
+        self._service("restore", instant, {"hoodie.avro.schema": self._newest_schema()})
 
     def make_index(self, column: str) -> None:
         """Make a secondary index of a column."""
@@ -392,6 +395,15 @@ class Hudi:
     def _write(self, operation: str, rows: pa.Table, more: dict[str, str] | None = None) -> None:
         options = {"hoodie.datasource.write.operation": operation, **self._manual, **(more or {})}
         self.session.write(self._uri, rows, options)
+
+    def _newest_schema(self) -> str:
+        table = bf.open(self._uri)
+        for write in reversed(table.timeline.writes.completed.instants):
+            metadata = load_commit_metadata(table.store, table.config, write)
+            schema = (metadata.extra_metadata or {}).get("schema")
+            if schema:
+                return schema
+        raise AssertionError("no write states the columns")
 
     def _service(
         self, service: str, instant: str | None = None, more: dict[str, str] | None = None

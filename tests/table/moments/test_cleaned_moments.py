@@ -94,6 +94,23 @@ def test_a_cleaned_moment_is_refused_before_and_after_it_is_archived(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_moment_that_an_archived_clean_kept_is_read(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path / "t", version)
+    views: Views = {}
+    for ts in range(WRITES):
+        table.upsert(rows(range(3 + ts), ts=ts))
+        keep_view(table, views)
+        if ts == 2:  # the file slices of the first two writes are gone
+            [clean] = table.clean(retain=1, dry_run=False).instants
+    table.archive(min_commits=2, max_commits=2)
+    archived = load_history(table.store, table.config)
+    assert {clean, list(views)[5]} <= {instant.requested_time for instant in archived}
+    assert readable(bf.open(table.uri), views) == [*range(1, WRITES)]
+    table.clean(retain=1, dry_run=False)
+    assert readable(bf.open(table.uri), views) == [6, 7]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_changes_up_to_a_cleaned_moment_are_refused(tmp_path: Path, version: int) -> None:
     table = make(tmp_path / "t", version)
     grow(table)
