@@ -37,7 +37,7 @@ QUOTED = [
         "20,000 file groups | {:.2f} s, 10 files",
         "lookup of 10 keys in 20,000 file groups: time with the timeline loaded",
     ),
-    (README, "100,000 file groups | {:.1f} s, 298 MB", "check --depth quick, 100,000 file groups"),
+    (README, "100,000 file groups | {:.1f} s, 280 MB", "check --depth quick, 100,000 file groups"),
     (
         README,
         "of one row each | {:.1f} x the time",
