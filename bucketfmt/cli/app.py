@@ -41,6 +41,10 @@ COMMANDS = {
         "Draw the size of each bucket, and print how even the sizes are.",
     ),
     "read": (f"{_ROOM}.rows", "Read rows as Hudi reads them."),
+    "changes": (
+        f"{_ROOM}.rows",
+        "Read the rows that were written after a moment, up to another.",
+    ),
     "locate": (
         f"{_ROOM}.rows",
         "Print the bucket and the files of keys, without opening a data file.",

@@ -11,6 +11,7 @@ import re
 __all__ = ["in_shell_words"]
 
 _COMMANDS = {
+    "changes": "changes",
     "check": "check",
     "clean": "clean",
     "compact": "compact",
@@ -54,6 +55,8 @@ _OPTIONS = {
     "partitions": "--partition",
     "processes": "--processes",
     "rules": "--rule",
+    "since": "--since",
+    "until": "--until",
 }
 """The option that takes what an argument takes."""
 

@@ -1,4 +1,4 @@
-"""read, locate, lookup."""
+"""read, changes, locate, lookup."""
 
 from __future__ import annotations
 
@@ -166,6 +166,28 @@ class TestRead:
         for option in (("--as-of", first), ("--read-optimized",)):
             rows = cli("read", mor, "--meta", *option, "--output", "json").rows
             assert {row["_hoodie_commit_time"] for row in rows} == {first}
+
+    @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
+    def test_changes_between_two_moments(
+        self, golden: Golden, cli: Cli, tmp_path: Path, version: str
+    ) -> None:
+        root, file = golden(version, "mor"), tmp_path / "rows.arrow"
+        table = bf.open(root)
+        writes = table.timeline.writes.completed.instants
+        times = [w.requested_time if version == "0.15.0" else w.completion_time for w in writes]
+        counts = []
+        for since, until in ((None, times[0]), (times[0], times[1]), (times[0], None)):
+            given = (("--since", since), ("--until", until))
+            options = [word for name, time in given if time for word in (name, time)]
+            assert cli("changes", root, *options, "-o", file, "--meta").code == 0
+            with pa.ipc.open_file(file) as stream:
+                found = stream.read_all()
+            expected = table.changes(since, until, meta_columns=True).to_arrow()
+            assert canonical(found) == canonical(expected)
+            counts.append(found.num_rows)
+        assert all(counts)
+        last = cli("changes", root, "--since", times[-1], "-c", "id", "--output", "json")
+        assert (last.code, last.out) == (0, "")
 
     def test_csv_on_standard_output(self, mor: Path, cli: Cli) -> None:
         lines = cli("read", mor, "-n", "2", "--output", "csv").out.splitlines()

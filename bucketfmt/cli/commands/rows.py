@@ -1,4 +1,4 @@
-"""Commands about rows and keys: read, locate, lookup."""
+"""Commands about rows and keys: read, changes, locate, lookup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filter_text import Condition, all_of, parse_filter_text
 from bucketfmt.table.keys import key_columns
 
-__all__ = ["given_keys", "locate", "lookup", "read"]
+__all__ = ["changes", "given_keys", "locate", "lookup", "read"]
 
 app = typer.Typer()
 
@@ -51,6 +51,8 @@ Filter = Annotated[
 AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="TIME", help="Instant or ISO time to read at.")
 ]
+MetaColumns = Annotated[bool, typer.Option("--meta", help="Hudi's own columns too.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="At most this many rows.")]
 OutFile = Annotated[
     Path | None,
     typer.Option("-o", "--out", metavar="FILE", help="Write to this file; - is standard output."),
@@ -122,10 +124,8 @@ def read(
         bool,
         typer.Option("--read-optimized", help="Base files only: faster, without the rows in logs."),
     ] = False,
-    meta_columns: Annotated[bool, typer.Option("--meta", help="Hudi's own columns too.")] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="At most this many rows.")
-    ] = None,
+    meta_columns: MetaColumns = False,
+    limit: Limit = None,
     output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
@@ -141,6 +141,55 @@ def read(
         meta_columns=meta_columns,
         limit=limit,
     )
+    _put_rows(scan, limit, output, out)
+
+
+@app.command()
+def changes(
+    table: TableArgument,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="Rows written after this moment; by default all."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="Rows as of this moment; by default the newest."
+        ),
+    ] = None,
+    columns: Columns = None,
+    filter_: Filter = None,
+    meta_columns: MetaColumns = False,
+    limit: Limit = None,
+    output: RowOutputOption = None,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Read the rows that were written after a moment, up to another.
+
+    Each row is there once, as of the later moment; deleted rows are left out.
+    Moments are ISO times, or completion times as `history` prints them
+    (requested times in tables of version 6).
+    """
+    opened = open_table(table, storage_option, index)
+    scan = opened.changes(
+        since,
+        until,
+        columns=parse_columns(columns, opened.schema),
+        filter=parse_conditions(filter_, opened.schema),
+        meta_columns=meta_columns,
+        limit=limit,
+    )
+    _put_rows(scan, limit, output, out)
+
+
+def _put_rows(
+    scan: bucketfmt.Scan, limit: int | None, output: RowOutput | None, out: Path | None
+) -> None:
+    """Write the rows of a scan; on a terminal, where no limit is given, the first rows."""
     if choose_form(output, out) is RowOutput.TEXT and limit is None and on_terminal():
         _show_first(scan)
     else:
