@@ -154,9 +154,8 @@ def _measure(depth: str, table: Path) -> Result:
         timing.cpu / least.cpu,
         "x",
         bound,
-        cause="The name of each file is parsed twice, as listed and as committed, and a value "
-        "is made of each file as listed, as committed, and as both. The garbage collector passes "
-        "over the lists of files by file group: 5 to 10 % of the time.",
+        cause="A value is made of each file as listed, as committed, and as both. The garbage "
+        "collector passes over the lists of files by file group: 5 to 10 % of the time.",
     )
     return Result(
         title, [timing, least], [memory, by_floor], checked[counted] / 1e6, f"M {counted}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bucketfmt.errors import NotFoundError
+from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CleanerPlan
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.snapshot.data_files.files import FileSlice
@@ -76,8 +77,11 @@ def _find_archived_clean(snapshot: Snapshot, moment: str) -> Instant | None:
     """As `_find_clean`, of the archived timeline: its writes count as well as its cleans."""
     state = snapshot.state
     archived = state.archived_since(moment)
-    cleans = {c.requested_time: c for c in archived if c.action == "clean"}
-    cleans = {time: clean for time, clean in cleans.items() if time > moment}
+    cleans = {
+        instant.requested_time: instant
+        for instant in archived
+        if instant.action == "clean" and instant.requested_time > moment
+    }
     if not cleans:
         return None
     both = Timeline((*archived, *state.timeline.instants), state.timeline.layout)
@@ -87,19 +91,20 @@ def _find_archived_clean(snapshot: Snapshot, moment: str) -> Instant | None:
         state.store, state.config, state.limits, since=first, until=last
     ):
         if entry.action == "clean" and isinstance(entry.metadata, CleanMetadata):
-            first_kept = entry.metadata.earliest_commit_to_retain or None
+            first_kept = _find_first_kept(entry.metadata)
             if _sees_all_before(snapshot, writes, entry.requested_time, first_kept):
                 cleans.pop(entry.requested_time, None)
     return next(iter(cleans.values()), None)
 
 
 def _load_first_kept(state: TableState, clean: Instant) -> str | None:
-    """Return the first instant that a clean keeps readable; None where it kept versions of files.
-
-    Of a clean that is pending the plan tells: it may have deleted some of the files.
-    """
+    """As `_find_first_kept`. Of a pending clean the plan tells: some files may be deleted."""
     load = load_instant_content if clean.is_completed else load_requested_content
-    content = load(state.store, state.config, clean, state.limits)
+    return _find_first_kept(load(state.store, state.config, clean, state.limits))
+
+
+def _find_first_kept(content: InstantContent | None) -> str | None:
+    """Return the first instant that a clean keeps readable; None: it keeps versions of files."""
     if isinstance(content, CleanMetadata):
         return content.earliest_commit_to_retain or None
     if isinstance(content, CleanerPlan) and content.earliest_instant_to_retain is not None:

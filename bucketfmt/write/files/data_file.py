@@ -71,7 +71,7 @@ def put_data_file(
 
 
 def put_partition_metafile(store: Store, partition_path: str, instant: str) -> None:
-    """Make a folder a partition, by its metadata file, if it is none.
+    """Put the metadata file that makes a folder a partition, unless the folder has one.
 
     Args:
         store: The files of the table.

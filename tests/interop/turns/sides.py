@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import bucketfmt as bf
 from bucketfmt.choices import CleanPolicy, DataFormat
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
-from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.services.compaction import Compactor
 from tests.interop.engines.hudi_session import HudiSession
@@ -397,13 +396,8 @@ class Hudi:
         self.session.write(self._uri, rows, options)
 
     def _newest_schema(self) -> str:
-        table = bf.open(self._uri)
-        for write in reversed(table.timeline.writes.completed.instants):
-            metadata = load_commit_metadata(table.store, table.config, write)
-            schema = (metadata.extra_metadata or {}).get("schema")
-            if schema:
-                return schema
-        raise AssertionError("no write states the columns")
+        commits = bf.open(self._uri).state.commits
+        return next(commit.schema for commit in reversed(commits) if commit.schema)
 
     def _service(
         self, service: str, instant: str | None = None, more: dict[str, str] | None = None
