@@ -67,7 +67,7 @@ class LateCommits:
         targets = self.load_taken_back(config, timeline, since)
         targets |= self._load_being_taken_back(config, timeline, since)
         found = []
-        for instant in completed:
+        for instant in completed if targets else ():
             if instant.requested_time not in targets or self._has_begun(config, instant):
                 continue
             metadata = load_commit_metadata(self._store, config, instant, self._limits)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from operator import attrgetter
@@ -45,11 +45,11 @@ REPLACING_ACTIONS = ("clustering", "replacecommit")
 _COMMITTING_ACTIONS = frozenset({*COMMIT_ACTIONS, "clustering"})
 _WRITE_ACTIONS = _COMMITTING_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
-_COMPLETED = State.COMPLETED
 _LEGACY = attrgetter("legacy")
 _REQUESTED_TIME, _COMPLETION_TIME = attrgetter("requested_time"), attrgetter("completion_time")
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
+_UNSETTLED = 32  # instants at the end that change while a table is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,30 @@ class Instant:
         return self.state is State.COMPLETED
 
 
+class _Kind(NamedTuple):
+    """Which instants a filter of a timeline takes.
+
+    Attributes:
+        states: In which states.
+        actions: Of which actions; None for all.
+    """
+
+    states: tuple[State, ...] = _STATES
+    actions: frozenset[str] | None = None
+
+    def takes(self, instant: Instant) -> bool:
+        """Whether the instant is of this kind."""
+        is_of_actions = self.actions is None or instant.action in self.actions
+        return is_of_actions and instant.state in self.states
+
+
+_COMPLETED_ONES = _Kind((State.COMPLETED,))
+_PENDING_ONES = _Kind((State.REQUESTED, State.INFLIGHT))
+_INFLIGHT_ONES = _Kind((State.INFLIGHT,))
+_COMMITS = _Kind(actions=_COMMITTING_ACTIONS)
+_WRITES = _Kind(actions=_WRITE_ACTIONS)
+
+
 @dataclass(frozen=True)
 class Timeline:
     """Instants in the order of (requested time, action, state), one per action.
@@ -92,35 +116,38 @@ class Timeline:
         instants: All of them, sorted.
         layout: `TableConfig.timeline_layout`, 1 or 2.
         history: Archived instants, where someone needed them (`needs_history`).
+        settled: The timeline of the first of `instants`, which the timelines before and after this
+            one share, so that what is asked of it is answered once; None where there are few.
     """
 
     instants: tuple[Instant, ...]
     layout: int
     history: tuple[Instant, ...] = ()
+    settled: Timeline | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def completed(self) -> Timeline:
         """Only completed instants."""
-        return self._with([each for each in self.instants if each.state is _COMPLETED])
+        return self._only(_COMPLETED_ONES)
 
     @cached_property
     def pending(self) -> Timeline:
         """Only requested and inflight instants."""
-        return self._with([each for each in self.instants if each.state is not _COMPLETED])
+        return self._only(_PENDING_ONES)
 
     @cached_property
     def commits(self) -> Timeline:
         """Only writes and replacements, completed or not, without pending compactions."""
-        return self._of(_COMMITTING_ACTIONS)
+        return self._only(_COMMITS)
 
     @cached_property
     def writes(self) -> Timeline:
         """Only what adds data files: `commits` and compactions (`getWriteTimeline`)."""
-        return self._of(_WRITE_ACTIONS)
+        return self._only(_WRITES)
 
     def of(self, *actions: str) -> Timeline:
         """Return only the instants of these actions, spelled as their files spell them."""
-        return self._of(frozenset(actions))
+        return self._only(_Kind(actions=frozenset(actions)))
 
     @property
     def first(self) -> Instant | None:
@@ -135,18 +162,22 @@ class Timeline:
     @cached_property
     def requested_times(self) -> frozenset[str]:
         """When the instants were requested."""
-        return frozenset(map(_REQUESTED_TIME, self.instants))
+        settled: frozenset[str] = self.settled.requested_times if self.settled else frozenset()
+        return settled.union(map(_REQUESTED_TIME, self._unsettled))
 
     @cached_property
     def has_legacy(self) -> bool:
         """Whether an instant was completed under a name without completion time."""
-        return any(map(_LEGACY, self.instants))
+        settled = self.settled is not None and self.settled.has_legacy
+        return settled or any(map(_LEGACY, self._unsettled))
 
     @cached_property
     def latest_time(self) -> str:
         """The latest time on the timeline, requested or completed; "" where there is none."""
-        completed = filter(None, map(_COMPLETION_TIME, self.completed.instants))
-        return max(max(completed, default=""), self.last.requested_time) if self.last else ""
+        times = [self.settled.latest_time] if self.settled else []
+        times += map(_REQUESTED_TIME, self._unsettled[-1:])
+        times += filter(None, map(_COMPLETION_TIME, self._unsettled))
+        return max(times, default="")
 
     def contains(self, time: str) -> bool:
         """Return whether an instant was requested at this time.
@@ -226,40 +257,64 @@ class Timeline:
         instants = [*self.instants]
         place, is_known = _find_place(instants, instant_key(instant, self.layout), self.layout)
         instants[place : place + is_known] = [instant]
-        return self._with(instants)
+        return self.followed_by(instants, place)
+
+    def followed_by(self, instants: Sequence[Instant], same: int) -> Timeline:
+        """Return the timeline of these instants, without history.
+
+        Args:
+            instants: All of them, sorted.
+            same: How many at the start are those of this timeline.
+        """
+        settled, few = self.settled, len(instants) - 2 * _UNSETTLED
+        if few <= 0:
+            settled = None
+        elif settled is None or not few <= len(settled.instants) <= same:
+            settled = Timeline(tuple(instants[:-_UNSETTLED]), self.layout)
+        return Timeline(tuple(instants), self.layout, settled=settled)
 
     def without(self, instants: Collection[Instant]) -> Timeline:
         """Return this timeline once these instants have left it."""
-        return self._with([each for each in self.instants if each not in instants])
+        return Timeline(tuple(i for i in self.instants if i not in instants), self.layout)
 
     def with_history(self, history: Iterable[Instant]) -> Timeline:
         """Return this timeline with the completion times of these archived instants."""
         return replace(self, history=tuple(history))
 
-    def _of(self, actions: Collection[str]) -> Timeline:
-        return self._with([each for each in self.instants if each.action in actions])
+    @property
+    def _unsettled(self) -> Sequence[Instant]:
+        return self.instants[len(self.settled.instants) :] if self.settled else self.instants
 
-    def _with(self, instants: list[Instant]) -> Timeline:
-        """Return a timeline of some of these instants, without history."""
-        return Timeline(tuple(instants), self.layout)
+    @cached_property
+    def _parts(self) -> dict[_Kind, Timeline]:
+        return {}
+
+    def _only(self, kind: _Kind) -> Timeline:
+        """Return a timeline of the instants of a kind, without history."""
+        part = self._parts.get(kind)
+        if part is None:
+            settled = self.settled._only(kind) if self.settled else None
+            own = tuple(filter(kind.takes, self._unsettled))
+            instants = settled.instants + own if settled else own
+            part = self._parts[kind] = Timeline(instants, self.layout, settled=settled)
+        return part
 
     @cached_property
     def _inflight_commits(self) -> Timeline:
-        return self._with([i for i in self.commits.instants if i.state is State.INFLIGHT])
+        return self.commits._only(_INFLIGHT_ONES)
 
     @cached_property
     def _start(self) -> str | None:
-        savepoints = {i.requested_time for i in self.instants if i.action == "savepoint"}
+        savepoints = self.of("savepoint").requested_times
         times = (instant.requested_time for instant in self.instants)
         return next((time for time in times if time not in savepoints), None)
 
     @cached_property
     def _completion_times(self) -> dict[str, str]:
         """Completion times by requested time; of two actions with one time, the first by name."""
-        archived = [each for each in self.history if each.state is _COMPLETED]
-        done = (*self.completed.instants, *archived)[::-1]
-        completed = [each.completion_time or each.requested_time for each in done]
-        return dict(zip(map(_REQUESTED_TIME, done), completed, strict=True))
+        done = filter(_COMPLETED_ONES.takes, (*self._unsettled, *self.history)[::-1])
+        found = {each.requested_time: each.completion_time or each.requested_time for each in done}
+        return found | self.settled._completion_times if self.settled else found
 
 
 def plan_timeline(
@@ -340,11 +395,13 @@ class NamedTimeline(NamedTuple):
         if not gone and not came:
             return NamedTimeline(names, self.timeline)
         instants = [*self.timeline.instants]
+        same = len(instants)
         for name in came:
             found = _find_named(name, layout)
             if found is None:
                 continue
             place, is_known = _find_place(instants, found.key, layout)
+            same = min(same, place)
             if not is_known:
                 instants.insert(place, found.told)
             else:
@@ -353,7 +410,7 @@ class NamedTimeline(NamedTuple):
                     instants[place] = found.told
         if len(instants) > limits.timeline_instants_max:
             limits.check("timeline_instants_max", len(instants))
-        return NamedTimeline(names, Timeline(tuple(instants), layout))
+        return NamedTimeline(names, self.timeline.followed_by(instants, same))
 
 
 def count_shared(before: Sequence[object], now: Sequence[object]) -> int:

@@ -185,6 +185,45 @@ _NAMES = [
 ]
 
 
+def _files_of(number: int) -> list[str]:
+    """Of an instant, from requested to completed; each tenth commit has a savepoint."""
+    time, action = f"{number:017}", ("commit", "deltacommit", "rollback", "clean")[number % 4]
+    states = [f".{action}.requested", f".{action}.inflight", f"_{number + 7:017}.{action}"]
+    savepoint = [f"{time}_{time}.savepoint"] if number % 10 == 0 else []
+    return [*(time + state for state in states), *savepoint]
+
+
+def _answers(timeline: Timeline) -> list[object]:
+    """What a timeline and its parts say."""
+    parts = {
+        "all": timeline,
+        "completed": timeline.completed,
+        "pending": timeline.pending,
+        "commits": timeline.commits,
+        "writes": timeline.writes,
+        "pending writes": timeline.writes.pending,
+        "completed commits": timeline.commits.completed,
+        "undone": timeline.of("rollback", "restore"),
+    }
+    times = [f"{n:017}" for n in (0, 1, 2, 10, 50, 99, 150, 220)]
+    return [
+        (
+            name,
+            part.instants,
+            part.first,
+            part.last,
+            part.latest_time,
+            part.has_legacy,
+            part.requested_times,
+            [part.is_before_start(time) for time in times],
+            [part.is_completed(time) for time in times],
+            [part.is_block_committed(time) for time in times],
+            [part.completion_time(time) for time in times],
+        )
+        for name, part in parts.items()
+    ]
+
+
 class TestPlanAgain:
     @settings(deadline=None)
     @given(
@@ -208,6 +247,35 @@ class TestPlanAgain:
         second = first.planned_again([*_NAMES[:4], _NAMES[5]])
         assert second.timeline.instants[0] is first.timeline.instants[0]
         assert told(second.timeline)[1:] == [(T[2], "compaction", "REQUESTED", None)]
+
+    @settings(deadline=None, max_examples=30)
+    @given(
+        st.lists(st.tuples(st.integers(0, 2**31), st.sampled_from(["end", "any", "gone"]))),
+        st.integers(0, 200),
+    )
+    def test_a_long_timeline_that_is_written_answers_as_one_that_is_new(
+        self, steps: list[tuple[int, str]], count: int
+    ) -> None:
+        """What the timelines before and after share, `settled`, is in every answer once."""
+        files = [name for n in range(count) for name in _files_of(n)]
+        named = NamedTimeline((), Timeline((), 2))
+        for number, kind in [(0, "gone"), *steps]:
+            if kind == "end":
+                files += _files_of(count)[: number % 3 + 1]
+                count += 1
+            elif kind == "any" and files:
+                files.insert(number % len(files), f"{number % 10_000:017}.rollback.inflight")
+                files = [*dict.fromkeys(files)]
+            elif files:
+                del files[number % len(files)]
+            named = named.planned_again([*files])
+            timeline, flat = named.timeline, Timeline(plan(*files).instants, 2)
+            assert _answers(timeline) == _answers(flat)
+            archived = Instant("1", "commit", State.COMPLETED, "2", "1_2.commit")
+            known = timeline.with_history([archived])
+            assert (known.completion_time("1"), timeline.completion_time("1")) == ("2", None)
+            done = Instant(f"{count:017}", "commit", State.COMPLETED, "3", "x")
+            assert _answers(timeline.with_instant(done)) == _answers(flat.with_instant(done))
 
     def test_instants_that_come_are_bounded(self) -> None:
         names = [f"{time}.clean.requested" for time in T[:5]]

@@ -153,9 +153,10 @@ def find_candidates(
     known = {
         instant_key(each, now.layout) for each in before.instants[shared:] if each.is_completed
     }
-    pending = [each for each in now.instants[:shared] if not each.is_completed]
+    came = now.instants[shared:]
+    pending = [each for each in now.pending.instants if each not in came]
     found = []
-    for instant in (*pending, *now.instants[shared:]):
+    for instant in (*pending, *came):
         if instant.requested_time == requested_time:
             continue
         is_later = instant.requested_time > requested_time
