@@ -20,10 +20,10 @@ from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.late_commits import LateCommits
 from bucketfmt.timeline.load import load_timeline, load_unplanned
-from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.locking.early_heartbeat import EarlyHeartbeat
+from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -84,49 +84,6 @@ class PendingChange:
     def moves_files(self) -> bool:
         """Whether data files come or go with the change."""
         return self.instant.action != "savepoint"
-
-
-class EarlyHeartbeat:
-    """A heartbeat that begins while the timeline is still being listed, under the table lock.
-
-    The time of the instant is taken once the lock is held, as always. Whether the time is later
-    than all others is known with the listing.
-    """
-
-    def __init__(self, clock: InstantClock, heartbeats: Heartbeats) -> None:
-        """Set up; nothing begins yet."""
-        self._clock, self._heartbeats = clock, heartbeats
-        self._begun: tuple[str, Heartbeat] | None = None
-
-    def begin(self) -> None:
-        """Take a time, and write the first heartbeat.
-
-        Raises:
-            StorageError: the store failed; a heartbeat file may be left, which does no harm.
-        """
-        time = self._clock.next_time(())
-        self._begun = time, self._heartbeats.start(time)
-
-    def take(self, timeline: Timeline) -> tuple[str, Heartbeat] | None:
-        """Return the time and the heartbeat, once; None if the timeline has a time as late."""
-        begun, self._begun = self._begun, None
-        if begun is not None and begun[0] <= timeline.latest_time:
-            _end_unused(*begun, timeline)
-            return None
-        return begun
-
-    def drop(self) -> None:
-        """End the heartbeat unless it was taken."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            _end_unused(*begun, None)
-
-
-def _end_unused(time: str, heartbeat: Heartbeat, timeline: Timeline | None) -> None:
-    if timeline is not None and time in timeline.requested_times:
-        heartbeat.abandon()  # the file is that of another writer's instant too
-    else:
-        heartbeat.stop()
 
 
 class LockedTable:

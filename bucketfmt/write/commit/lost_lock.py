@@ -1,6 +1,6 @@
 """A commit that appeared once its writer had lost the table lock: what has not seen it.
 
-Pure. `transaction` decides by it, under the lock again, whether the commit stands.
+Pure. `settle_late_commit` decides by it, under the lock again, whether the commit stands.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage import streams
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.locking.early_heartbeat import EarlyHeartbeat
 from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
-from bucketfmt.write.commit.locked_table import EarlyHeartbeat
 from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import create_table, rows
 
