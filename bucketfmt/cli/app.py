@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -197,6 +198,7 @@ for _name, (_, _help) in COMMANDS.items():
 def run() -> None:
     """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
     warnings.showwarning = _show_warning
+    logging.lastResort = _LogLine(logging.WARNING)
     try:
         if sys.stdout is None:
             raise OSError("standard output is closed")
@@ -241,6 +243,18 @@ def _escape_what_cannot_be_shown() -> None:
     """Have text of a damaged file, and what the terminal has no character for, printed as codes."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class _LogLine(logging.Handler):
+    """Prints what is logged as a line, where nobody has set up logging.
+
+    Python would print the traceback too, which gcsfs logs of each request that fails. The command
+    ends with the error.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the first line of a record."""
+        print(f"bucketfmt: {record.getMessage().partition(chr(10))[0]}", file=sys.stderr)
 
 
 def _show_warning(

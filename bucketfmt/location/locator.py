@@ -407,8 +407,8 @@ def place_slices(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[int,
         if own is None:
             raise IndexUnknownError(
                 f"file group {file_slice.file_id} is in no bucket of the index, so hashing does "
-                "not tell whether it holds a key; pass the index= it was written with, or use "
-                "lookup(), which looks into it",
+                "not tell whether it holds a key: lookup() looks into it. Pass the index= it was "
+                "written with, or run check(), which says how it got there and how to mend that",
                 partition=file_slice.partition_path,
             )
         for bucket_id in own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.cli import row_output
 from bucketfmt.cli.options import parse_storage_options
+from bucketfmt.errors import StorageError
 from tests.cli.conftest import COMMAND, Cli, on_terminal
 from tests.table.tables import state_properties
 
@@ -152,6 +154,39 @@ def test_storage_options_are_json_where_they_can_be() -> None:
         "key": "a=b",
         "n": "01",
     }
+
+
+def test_credentials_of_digits_stay_text() -> None:
+    """A client of S3 signs by text: a number was a TypeError that spoke of a sequence item."""
+    pairs = ["key=123", "secret=456", 'token="78"', "token=1e5", "port=8020", "account_key=true"]
+    assert parse_storage_options(pairs[:3]) == {"key": "123", "secret": "456", "token": "78"}
+    assert parse_storage_options(pairs[3:]) == {"token": "1e5", "port": 8020, "account_key": "true"}
+    assert parse_storage_options(['token={"type": "authorized_user"}']) == {
+        "token": {"type": "authorized_user"}
+    }
+
+
+def test_what_a_client_of_a_store_logs_is_a_line(
+    golden: Golden, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gcsfs logs a request that failed with its traceback, which Python prints of errors."""
+
+    def fail(*_: object, **__: object) -> None:
+        try:
+            raise OSError("no route")
+        except OSError:
+            logging.getLogger("gcsfs").exception("out of retries: no route\nand more")
+        raise StorageError("no route; check that the store can be reached, then retry")
+
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)  # restored at the end
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # of pytest
+    monkeypatch.setattr("bucketfmt.open", fail)
+    run = cli("describe", golden("1.2.0", "tiny_mor"))
+    assert (run.code, run.out) == (2, "")
+    assert run.err.splitlines() == [
+        "bucketfmt: out of retries: no route",
+        "bucketfmt: no route; check that the store can be reached, then retry",
+    ]
 
 
 def test_a_disk_that_is_full_is_told_with_the_file(

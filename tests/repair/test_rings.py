@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
+from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError, UnsupportedError
 from bucketfmt.format.buckets.hashing_metadata import (
     decode_hashing_metadata,
     encode_hashing_metadata,
@@ -105,6 +105,16 @@ def test_a_ring_is_made_again(tmp_path: Path, version: int, damage: Callable[[Pa
     assert_reads_as(table.uri, model)
     report = table.check(depth="full")
     assert report.status == "clean", report.findings
+
+
+def test_a_write_by_an_older_ring_is_sent_to_the_check(tmp_path: Path) -> None:
+    """The index is stated and right: to pass another one, as the message said, helps nobody."""
+    table, _ = resized(tmp_path / "t")
+    lost = min((Path(table.uri) / RINGS).iterdir())
+    lose_the_newest(lost)
+    max(lost.glob("*.commit")).unlink()
+    with pytest.raises(IndexUnknownError, match=r"or run check\(\), which says .* how to mend"):
+        bf.open(table.uri, writer=NO_SERVICES).upsert(rows(range(100), 6))
 
 
 @pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER])
