@@ -12,6 +12,7 @@ import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_partition_metadata
 from tests.check.planting import Patient, check_soon, found
 from tests.same_rows import assert_same
+from tests.write.models import NO_SERVICES, create_table, rows
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
@@ -60,3 +61,24 @@ def test_a_copy_that_was_put_aside_is_no_partition(golden_copy: Copy) -> None:
     assert not (patient.root / "nowhere").exists()
     assert table.repair_partitions(["us_before"]) == ["us_before"]
     assert (aside / METAFILE).exists()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("name", ["files", "column_stats", "record_index"])
+def test_a_metadata_table_that_is_made_before_the_repair_has_the_partition(
+    tmp_path: Path, version: int, name: str
+) -> None:
+    """Hudi, which goes by it, missed the rows of the partition for good."""
+    root = tmp_path / "t"
+    table = create_table(root, bf.SimpleBucketIndex(2), table_version=version, writer=NO_SERVICES)
+    table.upsert(rows(range(30), 1))
+    (root / "eu" / METAFILE).unlink()
+    table = bf.open(root, writer=NO_SERVICES)
+    for each in dict.fromkeys(("files", name)):
+        table.metadata_table.init(each)
+    assert found(table.check(depth="full")) == {"T005"}
+    assert table.repair_partitions() == ["eu"]
+    table.upsert(rows(range(20, 40), 2))
+    report = bf.open(root).check(depth="full")
+    assert report.status == "clean", report.findings
+    assert bf.open(root).scan().count() == 40

@@ -122,6 +122,18 @@ class TableContents:
         return [] if schema is None else self._statistics.columns_of(schema.with_meta)
 
     @cached_property
+    def _partitions(self) -> Sequence[str]:
+        """Every partition path; also of folders with files that have lost their metadata file.
+
+        These have it again by the next write or repair, and nothing would add their files then.
+        """
+        return [
+            path
+            for path in self._snapshot.partitions
+            if path in self._lister.partitions or self._lister.files(path)
+        ]
+
+    @cached_property
     def _committed(self) -> Sequence[tuple[str, DataFile]]:
         """The (partition path, file) of each file that is not of a pending instant.
 
@@ -134,7 +146,7 @@ class TableContents:
         recorded = {own[2] for commit in self._state.commits for own in commit.files}
         listed = [
             (path, file)
-            for path in self._lister.partitions
+            for path in self._partitions
             for group in (*self._lister.files(path).values(), self._lister.change_data(path))
             for file in group
         ]
@@ -180,7 +192,7 @@ class TableContents:
         return {marker.data_file_path for marker in markers}
 
     def _files(self) -> dict[str, MetadataRecord]:
-        sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}
+        sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._partitions}
         for path, file in self._committed:
             sizes[path][str(file.name)] = FileEntry(file.size or 0, False)
         partitions = {format_files_key(path): FileEntry(0, False) for path in sizes}
@@ -208,7 +220,7 @@ class TableContents:
 
     def _partition_stats(self) -> dict[str, MetadataRecord]:
         found: dict[str, MetadataRecord] = {}
-        for path in self._lister.partitions:
+        for path in self._partitions:
             newest = [
                 stats
                 for file_slice in self._snapshot.slices(path)
@@ -235,7 +247,7 @@ class TableContents:
 
     @cached_property
     def _slices(self) -> Sequence[FileSlice]:
-        return [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
+        return [s for path in self._partitions for s in self._snapshot.slices(path)]
 
     def _secondary_index(self, name: str) -> PartUpdates:
         schema, column = self._snapshot.schema, self.secondary_columns[name]
@@ -260,5 +272,5 @@ class TableContents:
             for instant, own in by_instant.items()
             for _ in own
         ]
-        partitions = self._lister.partitions if self.keeps_keys_by_partition else None
+        partitions = self._partitions if self.keeps_keys_by_partition else None
         return plan_record_index(changes, times, schema, partitions)
