@@ -229,6 +229,8 @@ def _compare_secondary_index(
     elif set(slices) != set(snapshot.partitions):
         why = "its entries do not say of which partition they are; check the whole table"
         yield NotChecked(_words(name), why, is_gap=False)
+    elif _RECORD_INDEX not in names:
+        yield NotChecked(_words(name), "it leads to keys of record_index, which is not there")
     elif column is None:
         yield NotChecked(_words(name), "its keys are made in a way that only Hudi knows")
     else:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketfmt.arguments import check_text
-from bucketfmt.format.metadata.metadata_keys import file_id_prefix
+from bucketfmt.format.metadata.metadata_keys import file_id_prefix, is_secondary_index
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.damage import advising_rebuild
 from bucketfmt.metadata_table.metadata_table import (
     MetadataTable,
@@ -86,7 +87,8 @@ class MetadataPartitions:
             names: Of partitions; none for `files` alone.
 
         Raises:
-            ValueError: a partition is there already, or there is no such partition.
+            ValueError: a partition is there already, or there is no such partition; or a secondary
+                index is to be made without a record index.
             UnsupportedError: a partition is of a kind that only Hudi makes.
             LockTimeoutError: the table lock could not be acquired.
             CorruptError: a file of the table is damaged.
@@ -97,6 +99,7 @@ class MetadataPartitions:
             there = [name for name in wanted if name in table.config.metadata_partitions]
             if there:
                 raise ValueError(f"{there[0]} is there already; rebuild makes it anew")
+            _check_record_index(wanted, table.config.metadata_partitions)
             initialise_partitions(table, wanted)
 
     def rebuild(self, *names: str) -> None:
@@ -106,7 +109,8 @@ class MetadataPartitions:
             names: Of partitions.
 
         Raises:
-            ValueError: the table does not list a partition, or any.
+            ValueError: the table does not list a partition, or any; or it has a secondary index to
+                make anew, and no record index.
             UnsupportedError, LockTimeoutError, CorruptError, StorageError: as of `init`.
         """
         with self._held(names) as table:
@@ -117,6 +121,7 @@ class MetadataPartitions:
             wanted = names or listed
             if "files" in wanted:
                 wanted = listed  # all are by the instants that `files` begins with
+            _check_record_index(wanted, listed)
             initialise_partitions(table, wanted)
 
     def drop(self, *names: str) -> None:
@@ -170,3 +175,15 @@ def _check_listed(names: Sequence[str], listed: Sequence[str]) -> None:
         if name not in listed:
             there = ", ".join(listed) or "none"
             raise ValueError(f"the metadata table has no partition {name!r}; it has {there}")
+
+
+def _check_record_index(names: Sequence[str], listed: Sequence[str]) -> None:
+    """Refuse a secondary index that no reader would use, and that the next write would remove."""
+    if RECORD_INDEX in (*names, *listed):
+        return
+    for name in names:
+        if is_secondary_index(name):
+            raise ValueError(
+                f"{name} leads to keys of record_index, which the table does not have; make that "
+                f"with it, or first: metadata_table.init({RECORD_INDEX!r})"
+            )

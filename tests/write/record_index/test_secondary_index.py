@@ -164,3 +164,28 @@ def test_keys_in_columns_are_those_one_by_one() -> None:
         for value, key in zip(values, keys, strict=True)
         if value is not None
     ]
+
+
+def test_an_index_is_made_beside_a_record_index_only(tmp_path: Path) -> None:
+    """Without one no reader uses it, and the next write would remove it."""
+    table = make(tmp_path / "t", "COPY_ON_WRITE", 9)
+    table.upsert(rows(random.Random(8), range(5), 1))
+    partitions = table.metadata_table
+    partitions.drop("record_index")
+    named: tuple[str, ...]
+    for named in ((), ("secondary_index_by_word",)):
+        with pytest.raises(ValueError, match="leads to keys of record_index, which the table does"):
+            partitions.rebuild(*named)
+    (skipped,) = table.check(depth="full", metadata_table_only=True).not_checked
+    assert "it leads to keys of record_index, which is not there" in str(skipped)
+    partitions.init("record_index")
+    partitions.rebuild()
+    assert_in_step(table)
+    partitions.drop("files")  # keeps the definitions
+    with pytest.raises(ValueError, match="make that with it"):
+        partitions.init("secondary_index_by_word")
+    assert partitions.list() == ()
+    partitions.init("record_index", "secondary_index_by_word")
+    names = [each.name for each in partitions.list()]
+    assert names == ["files", "record_index", "secondary_index_by_word"]
+    assert_in_step(table)
