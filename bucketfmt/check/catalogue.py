@@ -104,8 +104,10 @@ _KINDS = (
         "The number that is stated, the only number that fits the keys read, how many keys "
         "that were, and how many of them contradict the stated one. Or that no number fits "
         "them.",
-        "State the number the keys prove. If writes with both numbers took place, state the one "
-        "that is to stay, and move the rows by `repair_buckets()`.",
+        "Stop the writers and put the number that the keys prove into .hoodie/hoodie.properties "
+        "(hoodie.bucket.index.num.buckets=N), or leave `index=` out where that states the other "
+        "one. If writes with both numbers took place, state the one that is to stay, and move the "
+        "rows by `repair_buckets()`.",
         True,
         "apache/hudi#13241, #8310",
     ),

@@ -297,7 +297,8 @@ def _check_number(stated: int, evidence: Evidence) -> None:
     if proved != stated and evidence.proves(proved) and not evidence.is_scant:
         raise IndexUnknownError(
             f"{stated} buckets are stated, and every key is where {proved} buckets have it: state "
-            f"{proved} instead, and rehash({stated}) gives the table {stated}. If rows are to be "
+            f"{proved} instead (in .hoodie/hoodie.properties, where that states {stated}), and "
+            f"rehash({stated}) gives the table {stated}. If rows are to be "
             f"moved to {stated} buckets all the same, name the partitions (partitions=)"
         )
 

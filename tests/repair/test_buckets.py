@@ -186,7 +186,8 @@ def test_a_number_that_no_key_fits_is_wrong_itself(golden_copy: Copy, stated: in
         IndexUnknownError, match=rf"{stated} buckets are stated, and every key is"
     ) as e:
         table.repair_buckets()
-    assert f"state 4 instead, and rehash({stated})" in str(e.value)
+    advice = f"state 4 instead (in .hoodie/hoodie.properties, where that states {stated}), and "
+    assert f"{advice}rehash({stated}) gives" in str(e.value)
     paths = table.inspect.partitions().column("partition_path").to_pylist()
     assert table.repair_buckets(paths) is not None
     assert bf.open(patient.root).check(depth="full").status == "clean"

@@ -34,6 +34,7 @@ from bucketfmt.timeline.timeline import Instant
 __all__ = ["PastFile", "Removals", "find_lost_past", "find_past_files", "load_past_faults"]
 
 _REMOVING = ("clean", "rollback", "restore")
+_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +162,26 @@ def find_lost_past(missing: Iterable[PastFile]) -> Iterator[Finding]:
         groups[file.partition_path, file.file_id].append(file)
     for (partition_path, file_id), files in groups.items():
         paths = {file.path for file in files}
+        instants = sorted({file.requested_time for file in files})
         yield Finding.of(
             "T002",
-            f"{len(paths)} older files of file group {file_id} are named by completed commits and "
-            "not there, and no clean, rollback or restore deleted them: the newest rows do not "
-            "need them, but reads of the table as it was then do",
+            f"{len(paths)} older files of file group {file_id} are named by completed commits "
+            f"({_listing(instants)}) and not there, and no clean, rollback or restore deleted "
+            "them: the newest rows do not need them, but reads of the table as it was then do",
             partition=partition_path,
             paths=sorted(paths),
-            instants=(file.requested_time for file in files),
+            instants=instants,
             severity="warning",
-            fix="Restore the files from a copy. Without one, read as of the instants named, and "
-            "incremental reads from before them, no more; a clean that retains fewer commits "
-            "makes Hudi forget them.",
+            fix="Restore the files from a copy. Without one, read as of the commits named, and "
+            "incremental reads from before them, no more. The check tells it until these commits "
+            "are archived.",
         )
+
+
+def _listing(instants: Sequence[str]) -> str:
+    """The first instants, as text; the finding has all of them."""
+    more = len(instants) - _TOLD
+    return ", ".join(instants[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _load_active(state: ExaminedState, removals: Removals) -> Generator[Event, None, bool]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.files.past_files import PastFile, Removals
+from bucketfmt.check.files.past_files import PastFile, Removals, find_lost_past
 from bucketfmt.check.report import Finding
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo
@@ -92,7 +92,17 @@ def test_lost_files_of_one_file_group_are_one_finding(golden_copy: Copy, version
     assert len(lost) > 1
     for path in lost:
         path.unlink()
-    assert lost_past(root).evidence.startswith(f"{len(lost)} older files of file group {one} ")
+    finding = lost_past(root)
+    assert finding.evidence.startswith(f"{len(lost)} older files of file group {one} ")
+    assert len(finding.instants) > 1
+    assert f"completed commits ({', '.join(finding.instants)}) and not there" in finding.evidence
+
+
+def test_many_commits_of_lost_files_are_cut_in_the_text() -> None:
+    files = [PastFile("p", "f", f"p/f_1-0-1_{number}.parquet", str(number)) for number in range(5)]
+    (finding,) = find_lost_past(files)
+    assert "completed commits (0, 1, 2 and 2 more) and not there" in finding.evidence
+    assert finding.instants == ("0", "1", "2", "3", "4")
 
 
 def cleaned_table(root: Path, table_version: int, policy: str) -> bf.Table:
@@ -121,6 +131,20 @@ def test_what_a_clean_deleted_is_not_lost(tmp_path: Path, table_version: int, po
     kept[0].unlink()
     assert lost_past(tmp_path).paths == (kept[0].relative_to(tmp_path).as_posix(),)
     assert table.scan().count() == 3
+
+
+@pytest.mark.parametrize("table_version", [6, 9])
+def test_lost_files_of_the_past_are_told_until_their_commits_are_archived(
+    tmp_path: Path, table_version: int
+) -> None:
+    """As `fix` says; a clean does not delete what is not there, and so ends nothing."""
+    table = cleaned_table(tmp_path, table_version, "KEEP_LATEST_COMMITS")
+    older_files(tmp_path, "sf")[0].unlink()
+    assert "until these commits are archived" in lost_past(tmp_path).fix
+    table.clean(retain=1, dry_run=False)
+    assert lost_past(tmp_path)
+    table.archive(min_commits=1, max_commits=1)
+    assert all(check_soon(tmp_path, depth).status == "clean" for depth in DEPTHS)
 
 
 @pytest.mark.parametrize("table_version", [6, 9])
