@@ -30,8 +30,9 @@ from bucketfmt.format.names.layout import (
     parse_hashing_metadata_name,
 )
 from bucketfmt.format.names.paths import join_path
+from bucketfmt.limits import Limits
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import FileInfo, Store, has_content
+from bucketfmt.storage.store import FileInfo, Store, has_content, prepare_replace
 
 __all__ = [
     "HashingFiles",
@@ -236,13 +237,26 @@ def put_initial_ring(store: Store, partition_path: str, num_buckets: int) -> boo
     return store.put_if_absent(ring_path(metadata), encode_hashing_metadata(metadata))
 
 
-def replace_ring(store: Store, metadata: HashingMetadata) -> None:
+def replace_ring(
+    store: Store, metadata: HashingMetadata, limits: Limits, check_held: Callable[[], object]
+) -> None:
     """Write a ring in the place of any that its partition has of the instant.
 
+    Args:
+        store: The table's files.
+        metadata: The ring.
+        limits: Bounds on what is read.
+        check_held: Raises where the table lock was lost.
+
     Raises:
+        ConflictError: as `check_held`; or another process wrote the ring meanwhile.
+        LimitError: what is there is too large.
         StorageError: the store failed.
     """
-    store.replace(ring_path(metadata), encode_hashing_metadata(metadata))
+    path = ring_path(metadata)
+    replace = prepare_replace(store, path, limits.hashing_metadata_bytes_max)
+    check_held()
+    replace(encode_hashing_metadata(metadata))
 
 
 def ring_path(metadata: HashingMetadata) -> str:

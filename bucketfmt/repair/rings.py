@@ -113,7 +113,7 @@ class RingRepairer(BucketService):
                 # The marker is first: if the ring is not put, it tells.
                 if _is_to_mark(table, metadata.instant, has_markers=has_markers):
                     put_ring_marker(table.store, metadata.partition_path, metadata.instant)
-                replace_ring(table.store, metadata)
+                replace_ring(table.store, metadata, table.limits, table.check_held)
         return [each.repaired for each in found]
 
     def _plan(self, snapshot: Snapshot, partitions: Sequence[str] | None) -> list[_Repair]:
@@ -121,7 +121,7 @@ class RingRepairer(BucketService):
         if index is None or not index.has_rings:
             raise UnsupportedError(
                 "to repair rings of a table that has none; where all of them are lost, open the "
-                "table with the index that it was made with"
+                "table with the index it was made with, such as index=ConsistentHashingIndex(4)"
             )
         paths = choose_partitions(snapshot, partitions)
         state = snapshot.state

@@ -8,16 +8,17 @@ table root, with "/" between components and "" for the root. Counterpart of Hudi
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 import pyarrow as pa
 
-from bucketfmt.errors import LimitError, NotFoundError
+from bucketfmt.errors import ConflictError, LimitError, NotFoundError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 
-__all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store", "has_content"]
+__all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store", "has_content", "prepare_replace"]
 
 WRITE_VERBS = frozenset({"put_if_absent", "replace", "replace_if", "delete", "delete_tree"})
 """The verbs of `Store` that change something."""
@@ -186,3 +187,47 @@ def has_content(store: Store, path: str, data: Buffer) -> bool:
         return bool(pa.py_buffer(store.read(path, len(data))).equals(pa.py_buffer(data)))
     except (LimitError, NotFoundError):
         return False
+
+
+def prepare_replace(store: Store, path: str, limit_bytes: int) -> Callable[[Buffer], None]:
+    """Return what replaces a file that several processes change, each under the table lock.
+
+    A process that stands still between its last look at the lock and the replacement, or whose
+    request is late, has lost the lock meanwhile: it must not undo what the next owner did. So call
+    this before that look. The function that is returned takes the content, and raises
+
+    - ConflictError: the file was changed since; nothing was done,
+    - StorageError: the store failed.
+
+    A store that replaces no file on condition (`UnsupportedError`) replaces it as it is.
+
+    Args:
+        store: The table's files.
+        path: Of the file, which need not be there.
+        limit_bytes: The file may have.
+
+    Raises:
+        LimitError: the file is larger than `limit_bytes`.
+        StorageError: the store failed.
+    """
+    try:
+        version: str | None = store.read_versioned(path, limit_bytes)[1]
+    except NotFoundError:
+        version = None
+    except UnsupportedError:
+        return partial(store.replace, path)
+
+    def replace(data: Buffer) -> None:
+        if version is None:
+            is_done = store.put_if_absent(path, data)
+        else:
+            is_done = store.replace_if(path, data, version) is not None
+        if not is_done and not has_content(store, path, data):
+            raise ConflictError(
+                "another process changed this file while it was to be replaced under the table "
+                "lock: this process stood still for longer than its lease, or the other one took "
+                "no lock. Reload the table and begin again",
+                path=path,
+            )
+
+    return replace

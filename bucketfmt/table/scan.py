@@ -391,7 +391,10 @@ def plan_changes(
 
     Raises:
         UnsupportedError: the rows of the table have no commit times.
+        ValueError: `until` is before `since`.
     """
+    if since is not None and until is not None and until < since:
+        raise ValueError(f"until={until} is before since={since}: exchange the two")
     if not state.config.populate_meta_fields:
         raise UnsupportedError(
             "the table has no meta columns, so the commit of a row is unknown; compare two scans "

@@ -384,6 +384,7 @@ class Table:
 
         Raises:
             SchemaError, UnsupportedError, NotFoundError: as of `scan`.
+            ValueError: as of `scan`; or `until` is before `since`.
         """
         return plan_changes(
             self.state,

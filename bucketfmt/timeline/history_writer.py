@@ -48,7 +48,7 @@ from bucketfmt.format.timeline.instant_content import decode_instant_content, en
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.limits import Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
-from bucketfmt.storage.store import Store, has_content
+from bucketfmt.storage.store import Store, has_content, prepare_replace
 from bucketfmt.timeline.history import (
     list_archive_files,
     load_history_files,
@@ -65,6 +65,7 @@ _LAYER_FILES = 10
 the next layer."""
 
 _MANIFESTS_KEPT = 3
+_VERSION_BYTES_MAX = 100
 _PLANNED = frozenset({"clean", "compaction", "logcompaction", "replacecommit", "clustering"})
 _FILE_BYTES_MAX = 1 << 30  # a file of history this large is not merged any more
 _ROWS = pa.schema(
@@ -209,12 +210,13 @@ class HistoryWriter:
         self._put_new(name, data)
         first, last, layer = name.removesuffix(".parquet").split("_")
         file = HistoryFile(name, data.size, first, last, int(layer))
+        path = join_path(config.history_path, HISTORY_VERSION_NAME)
+        replace = prepare_replace(store, path, _VERSION_BYTES_MAX)
         version = (load_history_version(store, config) or 0) + 1
         self._put_new(format_manifest_name(version), encode_history_manifest([*others, file]))
-        path = join_path(config.history_path, HISTORY_VERSION_NAME)
         self._check_held()
         store.delete(checksum_path(path))
-        store.replace(path, encode_history_version(version))
+        replace(encode_history_version(version))
 
     def _put_new(self, name: str, data: Buffer) -> None:
         """Put a file that the history does not name yet; what a crash has left of it, goes.
@@ -225,8 +227,9 @@ class HistoryWriter:
         self._check_held()
         self._store.delete(checksum_path(path))
         if not self._store.put_if_absent(path, data):
+            replace = prepare_replace(self._store, path, self._limits.history_file_bytes_max)
             self._check_held()
-            self._store.replace(path, data)
+            replace(data)
 
     def _remove_old_files(self) -> None:
         store, config, limits = self._store, self._config, self._limits

@@ -11,7 +11,13 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import lru_cache
 
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
+from bucketfmt.errors import (
+    BucketfmtError,
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    TableNotFoundError,
+)
 from bucketfmt.format.names.layout import (
     METADATA_FOLDER,
     PROPERTIES,
@@ -27,7 +33,7 @@ from bucketfmt.format.table.properties import (
 )
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
-from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.store import FileInfo, Store, prepare_replace
 from bucketfmt.timeline.foreign_folder import describe_folder
 
 __all__ = [
@@ -146,9 +152,11 @@ def change_properties(
             Nothing is changed then.
 
     Raises:
+        ConflictError: another process changed them meanwhile. Nothing is changed.
         CorruptError: the properties are damaged, or the new ones would be.
         StorageError: the store failed.
     """
+    replace = prepare_replace(store, PROPERTIES, limits.properties_bytes_max)
     old = load_config(store, limits)
     changed = dict(change(old.properties))
     database = changed.get("hoodie.database.name", "")
@@ -164,7 +172,11 @@ def change_properties(
     except BucketfmtError:
         store.delete(PROPERTIES_BACKUP)  # it was put late, and would look like an update's rest
         raise
-    store.replace(PROPERTIES, _encode(changed, "Updated at", moment))
+    try:
+        replace(_encode(changed, "Updated at", moment))
+    except ConflictError:
+        store.delete(PROPERTIES_BACKUP)
+        raise
     store.delete(PROPERTIES_BACKUP)
     return config
 

@@ -375,7 +375,7 @@ def _put_index_files(table: LockedTable, snapshot: Snapshot, migration: Migratio
         ring = find_ring(path, index.num_buckets_of(path), snapshot.slices(path))
         if ring is not None:
             # A migration that died here may have put the ring of file groups that are gone.
-            replace_ring(table.store, ring)
+            replace_ring(table.store, ring, table.limits, table.check_held)
 
 
 def _find_outdated(config: TableConfig) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.limits import Limits
 from bucketfmt.rows.row_file import RowFile, check_base_file_format, open_row_file
@@ -24,6 +24,7 @@ def open_base_file(store: Store, file: DataFile, limits: Limits) -> Iterator[Row
 
     Raises:
         CorruptError: the file is missing, or damaged.
+        NotFoundError: the file was deleted since it was listed.
         UnsupportedError: the format of the file is not read; then the file is not opened.
         LimitError: the file is larger than `limits` allow.
     """
@@ -35,5 +36,7 @@ def open_base_file(store: Store, file: DataFile, limits: Limits) -> Iterator[Row
             yield open_row_file(source, extension, limits)
     except CorruptError as error:
         raise file.explained(error).within(path=file.path) from None
+    except NotFoundError as error:
+        raise (file.gone() if error.path == file.path else error) from None
     except BucketfmtError as error:
         raise error.within(path=file.path) from None

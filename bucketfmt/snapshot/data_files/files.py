@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bucketfmt.errors import CorruptError, TruncatedError
+from bucketfmt.errors import CorruptError, NotFoundError, TruncatedError
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 
 __all__ = ["DataFile", "FileSlice", "RecordedCounts", "WrittenFile"]
@@ -66,6 +66,14 @@ class DataFile(msgspec.Struct, frozen=True, gc=False):
                 path=self.path,
             )
         return self.size
+
+    def gone(self) -> NotFoundError:
+        """Return the error that the file was listed, and is not there."""
+        return NotFoundError(
+            "the file was listed and is not there: a clean or a rollback has deleted it since, so "
+            "read again; where that does not help, check() says what does",
+            path=self.path,
+        )
 
     @property
     def may_hold_deletes(self) -> bool:

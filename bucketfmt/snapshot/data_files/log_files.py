@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.limits import Limits
@@ -31,6 +31,8 @@ def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock
         check_spans(spans, file.written.spans if file.written else None)
     except CorruptError as error:
         raise file.explained(error).within(path=file.path) from None
+    except NotFoundError:
+        raise file.gone() from None
     except BucketfmtError as error:
         raise error.within(path=file.path) from None
     return spans

@@ -59,7 +59,7 @@ from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_d
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.metadata_table.valid_instants import is_initial_instant
 from bucketfmt.storage.folder_store import FolderStore
-from bucketfmt.storage.store import has_content
+from bucketfmt.storage.store import has_content, prepare_replace
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.table_properties import has_table, put_properties
@@ -435,6 +435,7 @@ def _put_definitions(
     table: LockedTable, path: str, definitions: Mapping[str, IndexDefinition]
 ) -> None:
     """Replace the definitions of indexes: those that Hudi cannot read, it takes for none."""
+    replace = prepare_replace(table.store, path, table.limits.timeline_file_bytes_max)
     table.check_held()
     table.store.delete(checksum_path(path))
-    table.store.replace(path, encode_index_definitions(definitions))
+    replace(encode_index_definitions(definitions))

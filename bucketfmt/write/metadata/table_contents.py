@@ -127,11 +127,9 @@ class TableContents:
 
         These have it again by the next write or repair, and nothing would add their files then.
         """
-        return [
-            path
-            for path in self._snapshot.partitions
-            if path in self._lister.partitions or self._lister.files(path)
-        ]
+        listed = {*self._lister.partitions}
+        named = self._snapshot.partitions
+        return [path for path in named if path in listed or self._lister.files(path)]
 
     @cached_property
     def _committed(self) -> Sequence[tuple[str, DataFile]]:

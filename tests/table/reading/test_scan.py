@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,10 @@ import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.log_files import load_log_file
+from bucketfmt.snapshot.snapshot import Snapshot
 from tests.golden import GOLDEN
 
 pytestmark = pytest.mark.rotated
@@ -291,6 +296,11 @@ class TestMoments:
         )
         assert travelled.changes("2099-01-01").count() == 0
 
+    def test_changes_end_no_sooner_than_they_begin(self, travelled: bf.Table) -> None:
+        assert travelled.changes("2099-01-01", "2099-01-01").count() == 0
+        with pytest.raises(ValueError, match=r"until=2098.* is before since=2099.*: exchange"):
+            travelled.changes("2099-01-01", "2098-01-01")
+
     def test_instant_text_and_datetime_are_one_moment(
         self, travelled: bf.Table, golden: Golden
     ) -> None:
@@ -313,6 +323,21 @@ class TestMoments:
     def test_changes_of_a_table_without_meta_columns_are_not_known(self, golden: Golden) -> None:
         with pytest.raises(bf.UnsupportedError, match="as_of="):
             bf.open(golden("1.2.0", "virtual")).changes(None)
+
+
+def test_a_file_that_went_since_it_was_listed(golden: Golden) -> None:
+    """As by a clean, or where a metadata table lists what is gone."""
+    table = bf.open(golden("1.2.0", "mor"))
+    (file_slice, *_) = Snapshot(table.state).slices("ap")
+    for file in file_slice.files:
+        Path(table.uri, file.path).unlink()
+        opens = open_base_file(table.store, file, DEFAULT_LIMITS).__enter__
+        is_base = file is file_slice.base_file
+        read = opens if is_base else partial(load_log_file, table.store, file, DEFAULT_LIMITS)
+        with pytest.raises(bf.NotFoundError, match=r"read again; .* check\(\) says what") as told:
+            read()
+        assert told.value.path == file.path
+    assert len(file_slice.files) > 1
 
 
 def test_read_optimized_leaves_out_logs(golden: Golden) -> None:
