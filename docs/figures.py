@@ -89,7 +89,7 @@ ROOMS = (
     Room(
         "rows",
         "data files to and from Arrow, merging; pure",
-        ("avro", "parquet", "merging", "columns"),
+        ("avro", "parquet", "merging", "columns", "filters"),
     ),
     Room(
         "format",

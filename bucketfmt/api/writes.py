@@ -26,7 +26,7 @@ from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
-from bucketfmt.rows.filters import FilterLike
+from bucketfmt.rows.filters.filter import FilterLike
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.storage.store import Store

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.format.metadata.metadata_records import ColumnStats, StatValue
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
 __all__ = ["are_crossed", "find_file_ranges", "prunable_columns"]

@@ -16,7 +16,7 @@ from bucketfmt.format.metadata.metadata_records import ColumnStats, MetadataReco
 from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.row_ranges import RowGroupRanges
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 

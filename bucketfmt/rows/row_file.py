@@ -14,7 +14,7 @@ import pyarrow as pa
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.log_block import BlockType, LogBlock
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.parquet.base_file import BATCH_ROWS, BaseFileReader
 from bucketfmt.rows.recorded_keys import RecordedKeys
 from bucketfmt.rows.row_ranges import RowGroupRanges

@@ -20,7 +20,7 @@ from bucketfmt.rows.avro.avro_decode import WantedKeys
 from bucketfmt.rows.columns.conform import Renames
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, OPERATION, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.merging.log_entries import find_merge_columns
 from bucketfmt.rows.merging.merge_rules import (
     MergeRules,

@@ -18,7 +18,7 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.rows.columns.broken_text import check_text
 from bucketfmt.rows.columns.conform import Renames, conform
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.merging.log_entries import RowRun
 from bucketfmt.rows.merging.merge import MergedLog, merge_log
 from bucketfmt.rows.merging.over_deletes import OverDeletes, count_over_deletes

@@ -16,7 +16,7 @@ from bucketfmt.format.names.paths import (
 )
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["ScanPlan", "find_buckets", "may_hold_a_comma", "plan_partitions", "plan_slices"]

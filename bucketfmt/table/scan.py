@@ -30,7 +30,7 @@ from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import OPERATION
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.cleaned_moments import check_not_cleaned

@@ -29,7 +29,7 @@ from bucketfmt.metadata_table.metadata_lister import find_lister
 from bucketfmt.process import new_mutex
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
-from bucketfmt.rows.filters import FilterLike, parse_filter
+from bucketfmt.rows.filters.filter import FilterLike, parse_filter
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.newest import on_newest

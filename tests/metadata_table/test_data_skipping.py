@@ -20,7 +20,7 @@ from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_co
 from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
-from bucketfmt.rows.filters import Filter, parse_filter
+from bucketfmt.rows.filters.filter import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.filter_text import all_of, parse_filter_text
-from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.filters.filter import parse_filter
+from bucketfmt.rows.filters.filter_text import all_of, parse_filter_text
 
 SCHEMA = pa.schema(
     {

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.java_text import java_strings
-from bucketfmt.rows.filters import Filter, Predicate, parse_filter
+from bucketfmt.rows.filters.filter import Filter, parse_filter
+from bucketfmt.rows.filters.predicate import Predicate
 from bucketfmt.rows.parquet.parquet_footer import ParquetFooter, decode_footer
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 from tests.rotation import examples

@@ -13,7 +13,7 @@ import bucketfmt as bf
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.log.log_block import BlockType, LogBlock
 from bucketfmt.process import cached_property
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.copying import find_codec_of, read_to_copy

@@ -18,7 +18,7 @@ from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
-from bucketfmt.rows.filter_text import Condition, all_of, parse_filter_text
+from bucketfmt.rows.filters.filter_text import Condition, all_of, parse_filter_text
 from bucketfmt.table.keys import key_columns
 
 __all__ = ["changes", "given_keys", "locate", "lookup", "read"]

@@ -29,7 +29,7 @@ from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
-from bucketfmt.rows.filters import FilterLike
+from bucketfmt.rows.filters.filter import FilterLike
 from bucketfmt.texts import size_text
 from bucketfmt.write.commit.result import rows_text
 

@@ -20,7 +20,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
-from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.parquet.file_window import open_window
 from bucketfmt.rows.parquet.footer_bytes import (
     BLOOM_KEY,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
 from bucketfmt.limits import Limits
-from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.filters.filter import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 from tests.rotation import examples

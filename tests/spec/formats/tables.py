@@ -19,7 +19,7 @@ from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
-from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.filters.filter import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.snapshot.cleaned_moments import check_not_cleaned
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
-from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.filters.filter import parse_filter
 from tests.check.planting import Patient
 from tests.index.test_assign import index_of
 from tests.rotation import examples

@@ -16,8 +16,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows.arrow_filters import find_conditions
-from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.filters.arrow_filters import find_conditions
+from bucketfmt.rows.filters.filter import parse_filter
 from bucketfmt.table.table import Table as ReadableTable
 
 f = pc.field

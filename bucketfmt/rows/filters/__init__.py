@@ -1,0 +1,1 @@
+"""Conditions on rows: as users write them, as Arrow evaluates them, and what they exclude."""
