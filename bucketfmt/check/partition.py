@@ -195,9 +195,9 @@ class PartitionChecker:
         yield from find_ring_faults(
             ring,
             slices,
-            completed={i.requested_time for i in timeline.commits.completed.instants},
+            completed=timeline.commits.completed.requested_times,
             pending_resizes=self._pending_resizes,
-            pending={i.requested_time for i in timeline.pending.instants},
+            pending=timeline.pending.requested_times,
             archived={i.requested_time for i in self._state.archived_instants},
             listed=self._state.lister.files(partition_path).keys(),
         )

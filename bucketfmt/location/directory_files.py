@@ -146,7 +146,7 @@ def find_outdated_directories(snapshot: Snapshot) -> list[FileInfo]:
             continue
         counting = [i for i in by_instant if i == INIT_INSTANT or snapshot.is_visible(i)]
         before = sorted(i for i in counting if i <= min(in_force, first.requested_time))
-        left = set(by_instant) - {i.requested_time for i in timeline.instants} - set(counting)
+        left = set(by_instant) - timeline.requested_times - set(counting)
         found += [by_instant[instant] for instant in sorted({*before[:-1], *left})]
     return found
 

@@ -170,8 +170,8 @@ def choose_hashing_instant(
     return choose_hashing_metadata(
         sorted(instants),
         markers,
-        {i.requested_time for i in commits.completed.instants},
-        {i.requested_time for i in state.timeline.pending.instants},
+        commits.completed.requested_times,
+        state.timeline.pending.requested_times,
         lambda instant: commits.is_before_start(instant) and has_base_file_of(instant),
     )
 

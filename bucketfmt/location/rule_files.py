@@ -98,7 +98,7 @@ class RuleFiles:
         Raises:
             CorruptError: a name is damaged.
         """
-        pending = {instant.requested_time for instant in self.state.timeline.pending.instants}
+        pending = self.state.timeline.pending.requested_times
         later = {instant for instant in self._paths if not snapshot.is_within(instant)}
         as_of = snapshot.as_of
         chosen = choose_hashing_config(self._paths, pending | later)
@@ -167,7 +167,7 @@ def archive_rules(state: TableState) -> None:
         StorageError: the store failed; do it again.
     """
     first = state.timeline.commits.first
-    pending = {instant.requested_time for instant in state.timeline.pending.instants}
+    pending = state.timeline.pending.requested_times
     paths = _paths_of(list_rule_files(state.store))
     start = None if first is None else first.requested_time
     for instant in plan_archived_rules(paths, pending, start):

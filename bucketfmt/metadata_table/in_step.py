@@ -88,14 +88,14 @@ def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = 
     return Step(
         missing=tuple(_find_missing(data, own, synced)),
         ahead=tuple(_find_ahead(data, metadata)),
-        leftovers=tuple(sorted(synced & {i.requested_time for i in data.pending.instants})),
+        leftovers=tuple(sorted(synced & data.pending.requested_times)),
         doubled=tuple(sorted(synced & find_times_of_services(metadata))),
     )
 
 
-def find_times_of_services(metadata: Timeline) -> set[str]:
+def find_times_of_services(metadata: Timeline) -> frozenset[str]:
     """Return the requested times of the services of a metadata table, pending or not."""
-    return {i.requested_time for i in metadata.of(*_SERVICES).instants}
+    return metadata.of(*_SERVICES).requested_times
 
 
 def find_newer(before: Timeline, now: Timeline, metadata: Timeline) -> str | None:
@@ -167,7 +167,7 @@ def _find_missing(data: Timeline, own: list[Instant], synced: set[str]) -> list[
 
 
 def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
-    known = {instant.requested_time for instant in data.instants}
+    known = data.requested_times
     if not known:
         return []
     first, last = min(known), max(known)
@@ -209,7 +209,7 @@ def _time_of(instant: Instant, layout: int) -> str:
 
 def _has_restored(restore: Instant, own: list[Instant], data: Timeline) -> bool:
     """Whether the metadata table was restored too, or has what the table had afterwards."""
-    known = {instant.requested_time for instant in data.instants}
+    known = data.requested_times
     return any(
         instant.action == "restore"
         or instant.requested_time == restore.requested_time

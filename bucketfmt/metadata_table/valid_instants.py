@@ -69,7 +69,7 @@ class ValidInstants:
         self, data: Timeline, metadata: Timeline, load_rolled_back: Callable[[], Iterable[str]]
     ) -> None:
         self._metadata = metadata
-        self._pending = {instant.requested_time for instant in data.pending.instants}
+        self._pending = data.pending.requested_times
         until = _find_end(data)
         self._known = {
             *(instant.requested_time for instant in data.completed.instants),

@@ -224,7 +224,7 @@ def _find_fault(
             rings[instant] = ring
         else:
             faults[instant] = ring.message
-    pending = {instant.requested_time for instant in state.timeline.pending.instants}
+    pending = state.timeline.pending.requested_times
     bases = {own.file_id for own in live if own.base_file is not None}
     known = {*rings, *faults} - pending
     chosen = choose_hashing_instant(

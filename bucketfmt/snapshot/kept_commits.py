@@ -147,9 +147,9 @@ class KeptCommits:
         """Return a commit that the store has and did not list; None for none."""
         if self._store.failures_are_final:
             return None
-        listed = {instant.requested_time for instant in timeline.completed.instants}
+        listed = timeline.completed.requested_times
         missing = {own for time, own in [*self._own.items()] if time not in listed}
-        pending = {instant.requested_time for instant in timeline.pending.instants}
+        pending = timeline.pending.requested_times
         if pending:
             missing.update(i for i in self._loaded[0] if i.requested_time in pending - listed)
 

@@ -33,7 +33,7 @@ def load_archived_log_faults(
     if oldest is None or state.timeline.layout < 2:
         return
     archived = {instant.requested_time for instant in state.archived_instants}
-    archived -= {instant.requested_time for instant in state.timeline.instants}
+    archived -= state.timeline.requested_times
     archived = {time for time in archived if time > oldest}
     for path, own in slices.items():
         listed = state.lister.files(path) if archived else {}

@@ -64,7 +64,7 @@ def load_rules_faults(state: ExaminedState, partitions: Sequence[str]) -> Iterat
             configs.append(loaded)
         else:
             yield loaded
-    pending = {instant.requested_time for instant in state.timeline.pending.instants}
+    pending = state.timeline.pending.requested_times
     for config in configs:
         if _is_uncommitted(state, config.instant):
             yield Finding.of(

@@ -286,8 +286,7 @@ class LockedTable:
         Raises:
             StorageError: the store failed.
         """
-        waiting = {instant.requested_time for instant in known.writes.pending.instants}
-        waiting.discard(own)
+        waiting = known.writes.pending.requested_times - {own}
         if not waiting:
             return False
         completed = load_timeline(self.store, self.config, self.limits).completed.instants

@@ -346,7 +346,7 @@ class _GroupWriter:
             The file groups by the partition of the table that they are for; None: for all.
         """
         found: dict[str, _Group] = {}
-        unfinished = {i.requested_time for i in self._table.timeline.pending.instants}
+        unfinished = self._table.timeline.pending.requested_times
         for entry in self._table.store.list(partition):
             name = find_metadata_file_name(entry.name)
             if isinstance(name, LogFileName):

@@ -247,7 +247,7 @@ class MetadataKeeper:
             collector = UpdateCollector(self._state_of(table, lister), change, before)
             return collector.collect(table.config.metadata_partitions)
 
-        pending = {instant.requested_time for instant in table.timeline.pending.instants}
+        pending = table.timeline.pending.requested_times
         update = put_delta_commit(below, time, collect, pending)
         last = find_last_overtaking(below.timeline, time)
         if last is not None:

@@ -112,7 +112,7 @@ def _is_compaction_due(data: Timeline, metadata: Timeline) -> bool:
     if len(since) < _DELTA_COMMITS:
         return False
     newest = deltas[-1]
-    known = {instant.requested_time for instant in metadata.instants}
+    known = metadata.requested_times
     for pending in data.pending.instants:
         is_older = metadata.layout == 1 and pending.requested_time <= newest.requested_time
         if is_older or pending.requested_time in known:

@@ -177,7 +177,7 @@ def find_clean_partitions(
     """
     if _cleaned_until(commits, last) is None or last is None:
         return None
-    savepoints = {i.requested_time for i in timeline.completed.of("savepoint").instants}
+    savepoints = timeline.completed.of("savepoint").requested_times
     if not savepoints >= find_savepoint_times(last):
         return None
     if _after(timeline.completed.of("restore").instants, timeline.completed.of("clean").last):

@@ -83,7 +83,7 @@ def load_outdated_rings(state: TableState) -> tuple[list[OutdatedRing], list[tup
     first = state.timeline.commits.completed.first
     if first is None:
         return [], []
-    times = {instant.requested_time for instant in state.timeline.instants}
+    times = state.timeline.requested_times
     outdated: list[OutdatedRing] = []
     marked: list[tuple[str, str]] = []
     for path in _ringed_partitions(state.store):
