@@ -17,6 +17,7 @@ from bucketfmt.format.log.log_block import LogBlock
 from bucketfmt.format.names.paths import parse_partition_path
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_decode import WantedKeys
+from bucketfmt.rows.columns.column_paths import top_column
 from bucketfmt.rows.columns.conform import Renames
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, OPERATION, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
@@ -141,7 +142,7 @@ class SliceColumns:
         if merging or spec.keys is not None:
             names.append(RECORD_KEY)
         if RECORD_KEY in names and not self._basis.config.populate_meta_fields:
-            names += self._basis.config.record_key_fields
+            names += self._key_columns(table)
         own = {field.name: field for field in spec.output}
         return pa.schema([own.get(name) or table.field(name) for name in dict.fromkeys(names)])
 
@@ -168,8 +169,12 @@ class SliceColumns:
         if self._spec.commit_times is not None:
             names.append(COMMIT_TIME)
         if not self._basis.config.populate_meta_fields:
-            names += self._basis.config.record_key_fields
+            names += self._key_columns(working)
         return pa.schema([working.field(name) for name in dict.fromkeys(names)])
+
+    def _key_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of a schema that record keys are made of."""
+        return [top_column(schema.names, name) for name in self._basis.config.record_key_fields]
 
     def complete(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
         """Fill the columns that files leave out because something else tells them."""

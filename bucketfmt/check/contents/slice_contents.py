@@ -40,6 +40,7 @@ from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_types import AvroRecord
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.broken_text import text_columns
+from bucketfmt.rows.columns.column_paths import top_column
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.merging.merge_rules import find_partial_refusal
@@ -317,7 +318,7 @@ class SliceExaminer:
             columns = [RECORD_KEY]
         else:
             fields = config.record_key_fields
-            columns = [f if f in stored.names else f.partition(".")[0] for f in fields]
+            columns = [top_column(stored.names, field) for field in fields]
         missing = [column for column in columns if column not in stored.names]
         if missing and config.populate_meta_fields:
             raise CorruptError(f"no column {missing[0]}, which holds record keys")

@@ -24,7 +24,7 @@ from bucketfmt.check.placement.keys import (
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.rows.columns.column_paths import find_column
+from bucketfmt.rows.columns.column_paths import find_column, top_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.merged_keys import merged_keys, merged_rows
@@ -206,7 +206,7 @@ class SecondLook:
     def _is_written_with(self, file_slice: FileSlice, prefix: str) -> bool:
         """Return whether a key of the slice is `prefix` and the value of the key field."""
         field = self._config.record_key_fields[0]
-        top = field if field in self._snapshot.schema.data.names else field.partition(".")[0]
+        top = top_column(self._snapshot.schema.data.names, field)
         for rows in merged_rows(self._snapshot, file_slice, [RECORD_KEY, top]):
             column = find_column(rows, field)
             if column is None:

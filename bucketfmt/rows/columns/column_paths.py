@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["find_column"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["find_column", "top_column"]
 
 
 def find_column(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
@@ -19,3 +24,8 @@ def find_column(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
         return pc.struct_field(rows.column(first), inner)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError):
         return None
+
+
+def top_column(names: Collection[str], path: str) -> str:
+    """Return which of the columns holds what is at `path`; it is among `names` if any does."""
+    return path if path in names else path.partition(".")[0]

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
-from bucketfmt.rows.columns.column_paths import find_column
+from bucketfmt.rows.columns.column_paths import find_column, top_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from bucketfmt.rows.merging.merge_rules import MergeRules
@@ -191,7 +191,7 @@ def find_merge_columns(rules: MergeRules, schema: pa.Schema) -> list[str]:
     names = [RECORD_KEY, IS_DELETED, OPERATION, *rules.ordering_fields]
     if rules.delete_field is not None:
         names.append(rules.delete_field)
-    tops = (name if name in schema.names else name.partition(".")[0] for name in names)
+    tops = (top_column(schema.names, name) for name in names)
     return [name for name in dict.fromkeys(tops) if name in schema.names]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -283,6 +284,45 @@ def test_without_meta_columns(tmp_path: Path, version: int) -> None:
         table.delete(filter=[("id", ">=", "key-000070")])
         model.delete(f"key-{number:06d}" for number in (20, 21, *range(70, 75)))
         assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_without_meta_columns_a_key_within_a_struct(tmp_path: Path, table_type: str) -> None:
+    """Keys were looked for in a column `meta.id`: no write, and no read of a log, came through."""
+
+    def of(*numbers: int, ts: int) -> list[dict[str, Any]]:
+        return [
+            {"meta": {"id": f"k{number}", "ts": ts}, "loc": {"city": "eu"}, "v": number * ts}
+            for number in numbers
+        ]
+
+    def stored() -> list[dict[str, Any]]:
+        found = bf.open(table.uri).scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: row["meta"]["id"])
+
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=pa.Table.from_pylist(of(1, ts=1)).schema,
+        record_key="meta.id",
+        partition_by="loc.city",
+        ordering="meta.ts",
+        table_type=table_type,
+        index=bf.SimpleBucketIndex(2),
+        properties={"hoodie.populate.meta.fields": "false"},
+    )
+    table.upsert(of(*range(6), ts=2))
+    table.upsert([*of(1, 7, ts=3), *of(2, ts=1)])
+    assert stored() == [*of(0, ts=2), *of(1, ts=3), *of(2, 3, 4, 5, ts=2), *of(7, ts=3)]
+    assert table.scan(["v"], filter=[("v", "=", 8)]).to_arrow().to_pylist() == [{"v": 8}]
+    assert table.lookup(["k1", "k9"]).to_pylist() == of(1, ts=3)
+    table.delete(["k3"])
+    table.delete(of(4, ts=2))
+    expected = [*of(0, ts=2), *of(1, ts=3), *of(2, 5, ts=2), *of(7, ts=3)]
+    assert stored() == expected
+    if table_type == "MERGE_ON_READ":
+        table.compact()
+        assert stored() == expected
+    assert not table.check(depth="full").findings
 
 
 @pytest.mark.parametrize("url_encoded", [False, True])
