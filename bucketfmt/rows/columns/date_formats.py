@@ -14,7 +14,10 @@ from zoneinfo import ZoneInfo
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.process import cached_property
 
-__all__ = ["DateFormat", "parse_time_zone"]
+__all__ = ["TAKEN_AS_PATHS", "DateFormat", "parse_time_zone"]
+
+# What is left to do where values do not tell partition paths.
+TAKEN_AS_PATHS = "look-ups and deletes take partition paths themselves; have Hudi write such rows"
 
 _TOKEN = re.compile(r"''|'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 _FIXED_ZONE = re.compile(r"(?:UTC|GMT|Z)?(?:([+-])(\d{1,2})(?::?(\d{2}))?)?")
@@ -47,7 +50,7 @@ class DateFormat:
         if position != len(self.pattern) or not self.pattern:
             raise UnsupportedError(
                 f"the date format {self.pattern[:60]!r} has a part this release does not know; "
-                "pass the partition paths themselves"
+                + TAKEN_AS_PATHS
             )
 
     @cached_property
@@ -123,7 +126,7 @@ class DateFormat:
             if name in seen or (name == "year" and width == 2):  # two digits: of which century?
                 raise UnsupportedError(
                     f"the date format {self.pattern[:60]!r} has two of {letter}, or a year of two "
-                    "digits: texts in it are not parsed; pass the partition paths themselves"
+                    "digits: texts in it are not parsed; " + TAKEN_AS_PATHS
                 )
             seen.add(name)
             if letter == "S":

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bucketfmt.errors import SchemaError, UnsupportedError
-from bucketfmt.rows.columns.date_formats import DateFormat, parse_time_zone
+from bucketfmt.rows.columns.date_formats import TAKEN_AS_PATHS, DateFormat, parse_time_zone
 
 __all__ = ["TimePartitions"]
 
@@ -97,7 +97,7 @@ class TimePartitions:
         if parser != _HUDIS_PARSER:
             raise UnsupportedError(
                 f"{_PARSER} is {parser[:80]!r}, which is code that bucketfmt does not "
-                "run; pass the partition paths themselves"
+                "run; " + TAKEN_AS_PATHS
             )
         kind = require("timestamp.type")
         unit = _UNIT_OF_TYPE.get(kind)
@@ -112,7 +112,7 @@ class TimePartitions:
         if output_format.has_offset:
             raise UnsupportedError(
                 f"the output date format {output_format.pattern[:60]!r} has an offset; "
-                "pass the partition paths themselves"
+                + TAKEN_AS_PATHS
             )
         both = find("timezone")
         input_zone = both or find("input.timezone")

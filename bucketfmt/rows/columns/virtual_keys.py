@@ -28,6 +28,7 @@ from bucketfmt.format.names.paths import (
 )
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.rows.columns.column_paths import find_column
+from bucketfmt.rows.columns.date_formats import TAKEN_AS_PATHS
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.time_partitions import TimePartitions
 
@@ -204,8 +205,7 @@ def _find_times(config: TableConfig) -> list[bool]:
             f"into hoodie.properties: {_PARTITION_FIELDS[1]}={fields[0]}:SIMPLE or :TIMESTAMP, ..."
         )
     raise UnsupportedError(
-        "the table's partition paths are not made of its columns' values; "
-        "pass the partition paths themselves"
+        "the table's partition paths are not made of its columns' values; " + TAKEN_AS_PATHS
     )
 
 
