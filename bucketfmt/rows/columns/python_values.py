@@ -82,8 +82,8 @@ def check_unchanged(
 ) -> None:
     """Raise where values of a column are not equal to the Python values that it was made of.
 
-    Only columns with numbers, dates, moments, times of day or bytes are looked at: of others Arrow
-    refuses what it would change.
+    Only columns with numbers, dates, moments, times of day or bytes are looked at, and text within
+    lists: of others Arrow refuses what it would change.
 
     Args:
         name: Of the column, for messages.
@@ -103,17 +103,20 @@ def check_unchanged(
         start += len(array)
 
 
-def _may_change(kind: pa.DataType) -> bool:
+def _may_change(kind: pa.DataType, *, is_within: bool = False) -> bool:
+    """Whether Arrow may make such a column of other values; `is_within` a list, if it is text."""
     if pa.types.is_struct(kind):
-        return any(_may_change(field.type) for field in kind)
+        return any(_may_change(field.type, is_within=is_within) for field in kind)
     if is_list(kind):
-        return _may_change(kind.value_type)
-    return _find_same(kind) is not None
+        return _may_change(kind.value_type, is_within=True)
+    return _find_same(kind) is not None and (is_within or not pa.types.is_string(kind))
 
 
 def _compare(name: str, array: pa.Array, values: Sequence[Any]) -> None:
     kind, classes = array.type, {*map(type, values)}
-    if not _may_change(kind) or any(issubclass(each, pa.Scalar) for each in classes):
+    if not _may_change(kind, is_within=True) or any(
+        issubclass(each, pa.Scalar) for each in classes
+    ):
         return  # Arrow mixes no scalars of its own with other values, or of several types
     if pa.types.is_struct(kind):
         for field, inner in zip(kind, array.flatten(), strict=True):
@@ -139,6 +142,8 @@ def _are_alike(values: Sequence[Any], classes: set[type], kind: pa.DataType) -> 
     """Whether all values are of classes of Python whose values a type has."""
     if _is_number(kind):
         return classes.isdisjoint(_TRUTHS)
+    if pa.types.is_string(kind):
+        return classes == {str}
     if classes == {datetime}:
         is_naive = all(value is None or value.tzinfo is None for value in values)
         return pa.types.is_timestamp(kind) and kind.tz is None and is_naive
@@ -172,6 +177,8 @@ def _find_same(kind: pa.DataType) -> Callable[[Any, Any], bool] | None:
     """Return what compares a value with one of a type; None where Arrow changes no values."""
     if _is_number(kind):
         return lambda value, stored: type(value) not in _TRUTHS
+    if pa.types.is_string(kind):
+        return lambda value, stored: isinstance(value, str)
     if pa.types.is_date(kind):
         return _is_same_date
     if pa.types.is_time(kind):

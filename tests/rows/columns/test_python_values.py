@@ -186,6 +186,8 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, max_size=4))
 @example([DAY, NOON])
 @example([[DAY], [NOON]])
+@example([["", b""]])
+@example([{"a": [{"b": "x"}, {"b": b"x"}]}])
 @example([{"a": NOON_UTC}, {"a": NOON}])
 def test_what_is_accepted_reads_back_equal(values: list[Any]) -> None:
     try:
