@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _PAYLOADS = "org.apache.hudi.common.model."
+_LEFT_TO_DO = "write to it with Hudi, and read it read-optimized once Hudi has compacted it"
 _OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
 _DEFAULT = _PAYLOADS + "DefaultHoodieRecordPayload"
 _EVENT_TIME = _PAYLOADS + "EventTimeAvroPayload"
@@ -125,7 +126,7 @@ class MergeRules:
                 continue
             raise UnsupportedError(
                 f"the table merges records by {PARTIAL_UPDATE}, and its ordering field {name} is "
-                f"{what}; compact the table with Hudi and read it read-optimized"
+                f"{what}; {_LEFT_TO_DO}"
             )
         if defaulted and self.filling is not None and self.filling.ignores_defaults:
             raise UnsupportedError(
@@ -155,7 +156,7 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
     if config.merge_mode is MergeMode.CUSTOM:
         raise UnsupportedError(
             f"the table merges records by custom code ({config.payload_class or 'a merger'}); "
-            "compact the table with Hudi and read it read-optimized"
+            + _LEFT_TO_DO
         )
     by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
     found = {**config.properties, **config.merge_properties}
@@ -236,7 +237,7 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
     if payload_class not in known or strategy not in (None, "", _EVENT_TIME_STRATEGY):
         raise UnsupportedError(
             f"the table merges records by custom code ({payload_class}, merge strategy "
-            f"{strategy}); compact the table with Hudi and read it read-optimized"
+            f"{strategy}); {_LEFT_TO_DO}"
         )
     is_dms = payload_class == _DMS
     return MergeRules(

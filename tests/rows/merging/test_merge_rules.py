@@ -147,5 +147,7 @@ def test_what_is_filled() -> None:
 def test_custom_merging_is_refused_by_name(
     version: int, properties: dict[str, str], named: str
 ) -> None:
-    with pytest.raises(UnsupportedError, match=f"{named}.*read-optimized"):
+    with pytest.raises(
+        UnsupportedError, match=f"{named}.*; write to it with Hudi, and.*read-optimized"
+    ):
         rules_of(version, **properties)
