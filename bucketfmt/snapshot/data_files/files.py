@@ -70,8 +70,7 @@ class DataFile(msgspec.Struct, frozen=True, gc=False):
     def gone(self) -> NotFoundError:
         """Return the error that the file was listed, and is not there."""
         return NotFoundError(
-            "the file was listed and is not there: a clean or a rollback has deleted it since, so "
-            "read again; where that does not help, check() says what does",
+            "no such file, though the table lists it; check() says what lacks it, and what to do",
             path=self.path,
         )
 
