@@ -223,7 +223,6 @@ class Snapshot:
     def basis(self) -> ReadBasis:
         """What the readers of its file slices share."""
         state = self.state
-        texts: dict[str, str] = {}  # commits repeat them: keep each once
         resizes = state.timeline.of(*REPLACING_ACTIONS).instants
         names_tell = self.table_version >= 8 and not resizes
         return ReadBasis(
@@ -231,10 +230,7 @@ class Snapshot:
             state.config,
             state.limits,
             self.as_of,
-            {
-                c.requested_time: c.schema and texts.setdefault(c.schema, c.schema)
-                for c in self.commits
-            },
+            {commit.requested_time: commit.schema for commit in self.commits},
             tuple(state.schema_history),
             None if names_tell else state.timeline,
         )

@@ -51,7 +51,7 @@ from bucketfmt.timeline.load import (
     load_timeline,
 )
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 
 __all__ = ["TableState"]
 
@@ -113,14 +113,23 @@ class TableState:
         return tuple(found)
 
     @cached_property
+    def _replacing_commits(self) -> Sequence[CommitRecord]:
+        """Those of `commits` that may have changed buckets."""
+        times = self.timeline.completed.of(*REPLACING_ACTIONS).requested_times
+        return (
+            [commit for commit in self.commits if commit.requested_time in times] if times else ()
+        )
+
+    @cached_property
     def rehashes(self) -> tuple[Rehash, ...]:
         """The changes of the number of buckets that these instants made."""
-        return tuple(commit.rehash for commit in self.commits if commit.rehash is not None)
+        commits = self._replacing_commits
+        return tuple(commit.rehash for commit in commits if commit.rehash is not None)
 
     @cached_property
     def has_migrations(self) -> bool:
         """Whether one of these instants moved partitions to a bucket index."""
-        return any(commit.migration is not None for commit in self.commits)
+        return any(commit.migration is not None for commit in self._replacing_commits)
 
     def without(self, instants: Collection[Instant]) -> TableState:
         """Return this state once these instants have left the timeline; files stay listed."""

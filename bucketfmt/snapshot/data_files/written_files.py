@@ -6,6 +6,7 @@ the commits can, because they record each file and its size.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -132,8 +133,9 @@ class CommitRecord:
             requested_time=requested_time,
             completion_time=completion_time,
             operation_type=metadata.operation_type,
-            schema=extra.get("schema") or None,
-            latest_schema=extra.get("latest_schema") or None,
+            # Commits repeat them, and those of 2,000 commits are kept.
+            schema=sys.intern(extra.get("schema") or "") or None,
+            latest_schema=sys.intern(extra.get("latest_schema") or "") or None,
             files=tuple(files),
             replaced=tuple(replaced),
             rehash=Rehash.find(extra, limits),
