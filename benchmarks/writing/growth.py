@@ -46,9 +46,9 @@ _REPETITIONS_OF_COMMITS = 25  # of some milliseconds each
 _JUDGED_PARTITIONS = 5_000
 # What the time goes to where a target is missed.
 _LISTINGS = (
-    "A write lists the timeline twice under the lock; about six tenths of what it grows by is the "
-    "operating system listing 6,000 files, and Python making their names. The rest is some twenty "
-    "passes over 2,000 instants."
+    "A write lists the timeline twice under the lock; some two thirds of what it grows by is the "
+    "operating system listing 6,000 files, and Python making their names. The rest looks for what "
+    "changed, and tells each reader of 2,000 commits which columns they state."
 )
 _LOOKUP_LISTING = (
     "Where the timeline is on no disk of this machine, a look-up lists it once: 6,000 files."

@@ -39,8 +39,8 @@ class KeptCommits:
         self._left: tuple[Timeline, FileInfo] | None = None  # and the state of its folder
         self._guard = new_mutex()
 
-    def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
-        """Return the commits of all completed writes of a timeline, in the order given.
+    def load(self, config: TableConfig, timeline: Timeline) -> tuple[CommitRecord, ...]:
+        """Return the commits of all completed writes of a timeline, in its order.
 
         Commits of other instants, which have left the timeline, are kept no longer.
 
@@ -54,6 +54,8 @@ class KeptCommits:
             NotFoundError: the file of an instant is gone: list the timeline again.
         """
         before, known = self._loaded
+        writes = timeline.writes.completed
+        instants = writes.instants
         shared = count_shared(before, instants)
         newest_first = instants[shared:][::-1]
         is_one_moment = not self._store.failures_are_final and len(instants) < _INSTANTS_OF_A_PAGE
@@ -68,10 +70,10 @@ class KeptCommits:
         with self._guard:
             for gone in {*before[shared:]}.difference(newest_first):
                 self._kept.pop(gone, None)
-            listed = {instant.requested_time for instant in instants}
-            self._own = {time: own for time, own in self._own.items() if time in listed}
+            times = writes.requested_times
+            self._own = {time: own for time, own in self._own.items() if time in times}
             self._published.clear()  # those of this timeline are kept now
-            self._loaded = tuple(instants), loaded
+            self._loaded = instants, loaded
         return loaded
 
     def keep(self, instant: Instant, metadata: CommitMetadata) -> None:

@@ -91,7 +91,7 @@ class TableState:
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
         """The completed write instants of the active timeline, by requested time."""
-        return self._kept_commits.load(self.config, self.timeline.writes.completed.instants)
+        return self._kept_commits.load(self.config, self.timeline)
 
     def is_own(self, commit: CommitRecord) -> bool:
         """Whether this process published the commit."""

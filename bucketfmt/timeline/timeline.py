@@ -50,6 +50,7 @@ _REQUESTED_TIME, _COMPLETION_TIME = attrgetter("requested_time"), attrgetter("co
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 _UNSETTLED = 32  # instants at the end that change while a table is written
+_FEW_CHANGES = 8  # of a folder from one listing to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,12 +382,7 @@ class NamedTimeline(NamedTuple):
         """
         if names is self.listed:
             return self
-        # A folder is mostly listed in the order of before: that is quicker than to look names up.
-        start = count_shared(self.listed, names)
-        before, now = self.listed[start:], names[start:]
-        end = count_shared(before[::-1], now[::-1])
-        gone, came = {*before[: len(before) - end]}, {*now[: len(now) - end]}
-        gone, came = gone - came, came - gone
+        gone, came = _find_changes(self.listed, names)
         layout = self.timeline.layout
         told = {each.file_name for each in self.timeline.instants} if gone else gone
         if len(came) > len(self.listed) or not gone.isdisjoint(told):
@@ -411,6 +407,24 @@ class NamedTimeline(NamedTuple):
         if len(instants) > limits.timeline_instants_max:
             limits.check("timeline_instants_max", len(instants))
         return NamedTimeline(names, self.timeline.followed_by(instants, same))
+
+
+def _find_changes(before: Sequence[str], now: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Return the names that went, and those that came.
+
+    A folder is mostly listed in the order of before, but for some names that came: to find these by
+    comparing what lies between is quicker than to look all names up.
+    """
+    skipped: set[str] = set()
+    for _ in range(_FEW_CHANGES):
+        shared = count_shared(before, now)
+        before, now = before[shared:], now[shared:]
+        if len(now) <= len(before):
+            break
+        skipped.add(now[0])
+        now = now[1:]
+    gone, came = {*before}, {*now, *skipped}
+    return gone - came, came - gone
 
 
 def count_shared(before: Sequence[object], now: Sequence[object]) -> int:

@@ -37,7 +37,7 @@ class KeyedCommits:
     def find(self, timeline: Timeline, config: TableConfig, key: str) -> CommitResult | None:
         """Return the newest commit with the key, active or among the last ten thousand archived."""
         instants = timeline.writes.completed.instants
-        records = self.kept.load(config, instants)
+        records = self.kept.load(config, timeline)
         for instant, record in zip(reversed(instants), reversed(records), strict=True):
             if record.idempotency_key == key:
                 metadata = load_commit_metadata(self._store, config, instant, self._limits)
