@@ -93,7 +93,7 @@ from soak.damage.seeds import (
 
 __all__ = ["NOT_FROM_A_TABLE", "TARGETS", "Target", "public_decoders"]
 
-NOT_FROM_A_TABLE = frozenset({"filters.parse_filter", "filter_text.parse_filter_text"})
+NOT_FROM_A_TABLE = frozenset({"filter.parse_filter", "filter_text.parse_filter_text"})
 """Parse what a caller wrote."""
 
 _LIMITS = Limits(row_group_bytes_max=1 << 28, log_rows_bytes_max=1 << 28)
