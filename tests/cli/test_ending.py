@@ -280,6 +280,8 @@ from bucketfmt.cli.__main__ import main
 from bucketfmt.storage.local_store import LocalStore
 
 after, number, *sys.argv[1:] = sys.argv[1:]
+# Below `nohup`, or in the background of a shell, the tests ignore some.
+signal.signal(int(number), signal.default_int_handler if int(number) == 2 else signal.SIG_DFL)
 
 def signalled(store, path, data, put=LocalStore.put_if_absent):
     done = put(store, path, data)
