@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timezone
 
 from bucketfmt.errors import CorruptError
@@ -11,6 +12,7 @@ from bucketfmt.format.names.instants import parse_instant_time
 __all__ = [
     "count_text",
     "duration_text",
+    "first_of",
     "instant_text",
     "ratio_text",
     "round_text",
@@ -19,11 +21,18 @@ __all__ = [
 ]
 __all__ += ["visible_text"]
 
+_SHOWN_MAX = 3  # of names in a sentence
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
 """Characters that are not seen, or that change how others are seen: controls of terminals and of
 writing direction, separators of lines, halves of characters."""
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first names, and how many there are more: `a, b, c and 4 more`."""
+    more = len(names) - _SHOWN_MAX
+    return ", ".join(names[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def visible_text(text: str) -> str:

@@ -16,6 +16,7 @@ from bucketfmt.snapshot.overtaken import (
     find_undoing,
     find_what_may_be_archived,
 )
+from bucketfmt.texts import first_of
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["Step", "find_newer", "find_step", "find_times_of_services"]
@@ -27,7 +28,6 @@ _SERVICES = ("clean", "commit", "compaction")  # a log compaction ends as a delt
 _SUFFIX_DIGITS = 3  # added by layout 1 to instants that only the metadata table has
 _MILLISECONDS_DIGITS = 17
 _FIRST_INITIAL_SUFFIX = "010"
-_SHOWN_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Step:
         if self.is_unfinished:
             return "its initialisation was not finished"
         if self.missing:
-            return f"it lacks {_shown(self.missing)}"
+            return f"it lacks {first_of(self.missing)}"
         if self.ahead:
-            return f"it has {_shown(self.ahead)}, which the table lacks"
+            return f"it has {first_of(self.ahead)}, which the table lacks"
         if self.doubled:
-            return f"it has services at the times of {_shown(self.doubled)}"
+            return f"it has services at the times of {first_of(self.doubled)}"
         return "it is in step with the table"
 
 
@@ -220,8 +220,3 @@ def _has_restored(restore: Instant, own: list[Instant], data: Timeline) -> bool:
         )
         for instant in own
     )
-
-
-def _shown(times: tuple[str, ...]) -> str:
-    more = len(times) - _SHOWN_MAX
-    return ", ".join(times[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -27,6 +27,7 @@ from bucketfmt.format.timeline.service_metadata import (
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.texts import first_of
 from bucketfmt.timeline.history import load_archived_instants
 from bucketfmt.timeline.load import load_instant_content, load_requested_content
 from bucketfmt.timeline.timeline import Instant
@@ -34,7 +35,6 @@ from bucketfmt.timeline.timeline import Instant
 __all__ = ["PastFile", "Removals", "find_lost_past", "find_past_files", "load_past_faults"]
 
 _REMOVING = ("clean", "rollback", "restore")
-_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def find_lost_past(missing: Iterable[PastFile]) -> Iterator[Finding]:
         yield Finding.of(
             "T002",
             f"{len(paths)} older files of file group {file_id} are named by completed commits "
-            f"({_listing(instants)}) and not there, and no clean, rollback or restore deleted "
+            f"({first_of(instants)}) and not there, and no clean, rollback or restore deleted "
             "them: the newest rows do not need them, but reads of the table as it was then do",
             partition=partition_path,
             paths=sorted(paths),
@@ -176,12 +176,6 @@ def find_lost_past(missing: Iterable[PastFile]) -> Iterator[Finding]:
             "incremental reads from before them, no more. The check tells it until these commits "
             "are archived.",
         )
-
-
-def _listing(instants: Sequence[str]) -> str:
-    """The first instants, as text; the finding has all of them."""
-    more = len(instants) - _TOLD
-    return ", ".join(instants[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _load_active(state: ExaminedState, removals: Removals) -> Generator[Event, None, bool]:
