@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from bucketfmt.resize.split_merge.split_policies import EvenSplit, MiddleSplit, SplitPolicy
     from bucketfmt.resize.split_merge.started_resize import StartedResize
     from bucketfmt.storage.requests import requests_made
+    from bucketfmt.storage.storage_options import parse_storage_options
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -172,6 +173,7 @@ __all__ = [
     "merge_reports",
     "open",
     "parse_index",
+    "parse_storage_options",
     "report_table",
     "requests_made",
 ]
@@ -256,6 +258,7 @@ _MODULES = {
     "merge_reports": "bucketfmt.check.report",
     "open": "bucketfmt.api.opening",
     "parse_index": "bucketfmt.index.parse_index",
+    "parse_storage_options": "bucketfmt.storage.storage_options",
     "report_table": "bucketfmt.api.opening",
     "requests_made": "bucketfmt.storage.requests",
 }

@@ -158,16 +158,7 @@ def _writer(given: argparse.Namespace) -> bf.WriterConfig:
 
 
 def _storage(given: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the options of the store; a value that is JSON is decoded, as on the command line."""
-    found = {name: _decoded(text) for name, text in _pairs(given.storage_option).items()}
-    return found or None
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return bf.parse_storage_options(_pairs(given.storage_option)) or None
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

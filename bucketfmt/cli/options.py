@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,9 +15,6 @@ __all__ = ["IndexOption", "Output", "OutputOption", "StorageOption", "TableArgum
 __all__ += ["check_local", "open_table", "parse_index", "parse_pair", "parse_storage_options"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-_CREDENTIALS = {"key", "secret", "token", "profile", "account_name", "account_key", "sas_token"}
-_CREDENTIALS |= {"client_id", "client_secret", "tenant_id", "user", "username", "password"}
-"""Names of options of s3fs, gcsfs, adlfs and fsspec's clients of HDFS that are text."""
 
 
 class Output(str, Enum):
@@ -99,19 +94,10 @@ def parse_pair(option: str, text: str) -> tuple[str, str]:
 
 
 def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
-    """Return the options of the store; a value that is JSON is decoded.
-
-    Names and passwords stay text, also those of digits alone, which no client takes as a number.
+    """Return the options of the store, as `bucketfmt.parse_storage_options` reads them.
 
     Raises:
         typer.BadParameter: an option is not KEY=VALUE.
     """
-    options: dict[str, Any] = {}
-    for pair in pairs or ():
-        key, value = parse_pair("--storage-option", pair)
-        options[key] = value
-        with suppress(ValueError):  # so that {"client_kwargs": ...} can be said
-            decoded = json.loads(value)
-            if key not in _CREDENTIALS or isinstance(decoded, (str, dict)):
-                options[key] = decoded
-    return options
+    given = dict(parse_pair("--storage-option", pair) for pair in pairs or ())
+    return bucketfmt.parse_storage_options(given)

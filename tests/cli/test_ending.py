@@ -18,7 +18,6 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.cli import row_output
-from bucketfmt.cli.options import parse_storage_options
 from bucketfmt.errors import StorageError
 from tests.cli.conftest import COMMAND, Cli, on_terminal
 from tests.table.tables import state_properties
@@ -144,26 +143,6 @@ def test_a_place_that_cannot_be_written(golden: Golden, cli: Cli, tmp_path: Path
         assert (run.code, run.out) == (2, "")
         assert run.err.startswith("bucketfmt: ")
         assert run.err.count("\n") == 1
-
-
-def test_storage_options_are_json_where_they_can_be() -> None:
-    pairs = ['client_kwargs={"region_name": "eu-west-1"}', "anon=true", "key=a=b", "n=01"]
-    assert parse_storage_options(pairs) == {
-        "client_kwargs": {"region_name": "eu-west-1"},
-        "anon": True,
-        "key": "a=b",
-        "n": "01",
-    }
-
-
-def test_credentials_of_digits_stay_text() -> None:
-    """A client of S3 signs by text: a number was a TypeError that spoke of a sequence item."""
-    pairs = ["key=123", "secret=456", 'token="78"', "token=1e5", "port=8020", "account_key=true"]
-    assert parse_storage_options(pairs[:3]) == {"key": "123", "secret": "456", "token": "78"}
-    assert parse_storage_options(pairs[3:]) == {"token": "1e5", "port": 8020, "account_key": "true"}
-    assert parse_storage_options(['token={"type": "authorized_user"}']) == {
-        "token": {"type": "authorized_user"}
-    }
 
 
 def test_what_a_client_of_a_store_logs_is_a_line(

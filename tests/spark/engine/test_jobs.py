@@ -87,6 +87,22 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("spark")
+def test_storage_options_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of digits were numbers, by which no client of a store signs."""
+    given: list[object] = []
+
+    def opened(_spark: object, _uri: str, storage_options: object, *_others: object) -> None:
+        given.append(storage_options)
+        raise bf.TableNotFoundError("no table")
+
+    monkeypatch.setattr("bucketfmt_spark.jobs.open_table", opened)
+    options = ["--storage-option", "key=123", "--storage-option", "anon=false"]
+    assert main(["compact", "s3://lake/t", *options]) == 2
+    assert main(["compact", "/lake/t"]) == 2
+    assert given == [{"key": "123", "anon": False}, None]
+
+
+@pytest.mark.usefixtures("spark")
 def test_the_services_of_a_table_as_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -192,6 +192,7 @@ def further_cases() -> dict[str, Call]:
     return {
         "group_buckets": bf.group_buckets,
         "parse_index": bf.parse_index,
+        "parse_storage_options": bf.parse_storage_options,
         "merge_reports(reports)": lambda v: bf.merge_reports(v, 3),
         "merge_reports(max_findings)": lambda v: bf.merge_reports([report], v),
         "CheckReport.from_dict": bf.CheckReport.from_dict,
