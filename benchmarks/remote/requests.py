@@ -235,6 +235,10 @@ def _measure_ours(bench: _Bench) -> None:
     again = "upsert into 160 file groups, 1 s each"
     bench.run(again, _US, lambda: table.upsert(given), _LONG_DELAY_S)
 
+    fewer = _BUCKETS // 2
+    done = bench.run("rehash of 160 file groups to 80", _US, lambda: table.rehash(fewer))
+    _check(len(done.files) == fewer * _PARTITIONS)
+
     uri = _create(bench.server, "COPY_ON_WRITE")
     table = opened()
     table.metadata_table.init("column_stats", "partition_stats")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from bucketfmt.format.names.names import format_write_token
 from bucketfmt.progress import ProgressCallback, Steps
-from bucketfmt.resize.rewrite_task import RewriteTask
-from bucketfmt.storage.streams import map_in_order, worker_count
+from bucketfmt.resize.rewrite_task import RewriteTask, size_of
+from bucketfmt.storage.streams import map_in_order, task_count
 from bucketfmt.timeline.machine import Machine
+from bucketfmt.write.files.announcer import Announcer
 
 __all__ = ["Execute", "InThreads"]
 
@@ -33,14 +34,19 @@ class InThreads:
 
     def __call__(self, task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
         """Yield the receipts of each step, in order."""
-        attempt = self.machine.new_attempt()
+        store, attempt = task.basis.store, self.machine.new_attempt()
         steps = Steps(self.progress, self.doing, len(payloads))
+        announcer = Announcer(store, task.instant)
+        tokened = [
+            (payload, format_write_token(number, 0, attempt))
+            for number, payload in enumerate(payloads)
+        ]
 
-        def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:
-            number, payload = numbered
-            receipts = task.rewrite(payload, format_write_token(number, 0, attempt))
+        def rewrite(given: tuple[bytes, str]) -> list[bytes]:
+            receipts = task.rewrite(*given, announcer)
             steps.step()
             return receipts
 
-        workers = self.machine.processors or worker_count()
-        return map_in_order(rewrite, enumerate(payloads), workers)
+        workers = self.machine.processors or task_count(store, [*map(size_of, payloads)])
+        with announcer.together([marker for given in tokened for marker in task.markers(*given)]):
+            yield from map_in_order(rewrite, tokened, workers)

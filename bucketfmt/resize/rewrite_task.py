@@ -28,7 +28,9 @@ from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.slices.slice_codec import decode_slice, encode_slice
+from bucketfmt.storage.streams import map_in_order, task_count
 from bucketfmt.write.commit.receipts import Receipt, encode_receipt
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
@@ -36,10 +38,11 @@ from bucketfmt.write.properties.key_filters import new_key_footer
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
-__all__ = ["RewriteTask", "encode_step", "groups_of"]
+__all__ = ["RewriteTask", "encode_step", "groups_of", "size_of"]
 
 _FILE_IDS = uuid.UUID("4b0c9a56-6b0a-5d0c-8a53-2f4f1b0de7c1")  # of no meaning, but ours
 _BATCH_ROWS = 1 << 18
+_WRITERS_MAX = 8  # of a step, beside those of other steps
 
 
 class _Step(msgspec.Struct, frozen=True, array_like=True):
@@ -90,6 +93,20 @@ def groups_of(payload: bytes) -> list[FileGroupId]:
     return [(step.partition_path, file_id) for file_id in step.file_ids.values()]
 
 
+def size_of(payload: bytes) -> int:
+    """Return the bytes of the files that a step reads.
+
+    Raises:
+        CorruptError: these are not the bytes of a step.
+        TypeError: `payload` is not bytes.
+    """
+    return _size(_decode(payload))
+
+
+def _size(step: _Step) -> int:
+    return sum(decode_slice(sent).size for sent in step.slices)
+
+
 def _decode(payload: bytes) -> _Step:
     check_kind("payload", payload, bytes, "one of StartedRewrite.payloads")
     try:
@@ -137,7 +154,20 @@ class RewriteTask(BaseFileTask):
             settling=settling,
         )
 
-    def rewrite(self, payload: bytes, write_token: str) -> list[bytes]:
+    def markers(self, payload: bytes, write_token: str) -> list[MarkerName]:
+        """Return what announces the files that `rewrite` makes of these arguments, at most."""
+        step = _decode(payload)
+        return [
+            self._marker(step.partition_path, file_id, write_token)
+            for file_id in step.file_ids.values()
+        ]
+
+    def _marker(self, path: str, file_id: str, write_token: str) -> MarkerName:
+        return MarkerName(path, self.name(file_id, write_token), IoType.CREATE)
+
+    def rewrite(
+        self, payload: bytes, write_token: str, announcer: Announcer | None = None
+    ) -> list[bytes]:
         """Write the rows of a step to their new file groups, and return a receipt for each.
 
         Doing it twice leaves files too many, which `StartedRewrite.publish` removes. Rows are
@@ -146,6 +176,7 @@ class RewriteTask(BaseFileTask):
         Args:
             payload: One of `StartedRewrite.payloads`.
             write_token: `<task>-<stage>-<attempt>`: three numbers that no other attempt has.
+            announcer: Of the files of this process; None: of the files of this step.
 
         Raises:
             CorruptError: a file is missing or damaged, or has keys of other buckets.
@@ -156,6 +187,7 @@ class RewriteTask(BaseFileTask):
         """
         parse_write_token(write_token)
         step = _decode(payload)
+        announcer = announcer or Announcer(self.basis.store, self.instant)
         path, layout = step.partition_path, decode_layout(step.layout)
         with GroupedRows() as grouped:
             for read in self._read(step):
@@ -174,18 +206,36 @@ class RewriteTask(BaseFileTask):
                             bucket=route.number,
                         )
                     grouped.add(route, own)
-            receipts, doubled = [], Doubled()
-            for bucket, file_id in step.file_ids.items():
-                settled = self._settle(grouped, Route(path, bucket))
-                if step.sort_by and settled.rows.num_rows:
-                    settled = replace(settled, rows=_sorted(settled.rows, step.sort_by))
-                if settled.doubled is not None:
-                    doubled += settled.doubled
-                if not doubled.keys:
-                    receipts.append(self._write(path, file_id, write_token, settled))
+            doubled = Doubled()
+
+            def settled_files() -> Iterator[tuple[str, SettledRows]]:
+                nonlocal doubled
+                for bucket, file_id in step.file_ids.items():
+                    settled = self._settle(grouped, Route(path, bucket))
+                    if step.sort_by and settled.rows.num_rows:
+                        settled = replace(settled, rows=_sorted(settled.rows, step.sort_by))
+                    if settled.doubled is not None:
+                        doubled += settled.doubled
+                    if not doubled.keys:
+                        yield file_id, settled
+
+            def write(file: tuple[str, SettledRows]) -> bytes:
+                return encode_receipt(self._write(path, *file, write_token, announcer))
+
+            receipts = list(map_in_order(write, settled_files(), self._writers(step)))
             if doubled.keys:
                 raise doubled.error(path)
-            return [encode_receipt(receipt) for receipt in receipts]
+            return receipts
+
+    def _writers(self, step: _Step) -> int:
+        """Return with how many threads to write the files of a step.
+
+        On a disk it is one: steps are done side by side, and keep the processors busy.
+        """
+        if self.basis.store.failures_are_final:
+            return 1
+        own_size = _size(step) // max(1, len(step.file_ids))
+        return min(_WRITERS_MAX, task_count(self.basis.store, [own_size]))
 
     def _read(self, step: _Step) -> Iterator[pa.Table]:
         reader = self.reader()
@@ -203,9 +253,16 @@ class RewriteTask(BaseFileTask):
         except BucketfmtError as error:
             raise error.within(partition=route.partition_path) from None
 
-    def _write(self, path: str, file_id: str, write_token: str, settled: SettledRows) -> Receipt:
+    def _write(
+        self,
+        path: str,
+        file_id: str,
+        settled: SettledRows,
+        write_token: str,
+        announcer: Announcer,
+    ) -> Receipt:
         receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)
-        rows, name = settled.rows, self.name(file_id, write_token)
+        rows, marker = settled.rows, self._marker(path, file_id, write_token)
         if not rows.num_rows:
             return receipt
         data = encode_base_file(
@@ -213,10 +270,10 @@ class RewriteTask(BaseFileTask):
             add_meta_fields(self.avro_schema),
             new_key_footer(self.basis.config),
             self.codec,
-            constants=self.constants(path, name),
+            constants=self.constants(path, marker.data_file_name),
         )
-        marker = MarkerName(path, name, IoType.CREATE)
-        stat, report = self.put(marker, file_id, data, rows.column(RECORD_KEY))
+        keys = rows.column(RECORD_KEY)
+        stat, report = self.put(marker, file_id, data, keys, announcer=announcer)
         stat = msgspec.structs.replace(
             stat,
             prev_commit=NULL_COMMIT,

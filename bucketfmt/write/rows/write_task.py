@@ -35,7 +35,8 @@ from bucketfmt.write.rows.schema_change import GivenColumns
 __all__ = ["WriteTask"]
 
 _THREADS = 4
-_MANY = 16  # buckets of a task, from which on waiting for the store is worth threads
+_NETWORK_THREADS = 16  # of a task, beside those of the machine's other tasks
+_MANY = 16  # buckets of a task, from which on waiting for the disk is worth threads
 _SMALL_ROWS = 10_000
 _SMALL_BYTES = 1 << 20  # of the files of a bucket that are read to write the next
 
@@ -104,7 +105,11 @@ class WriteTask:
             def write(each: tuple[GroupWrite, list[Route], RowNumbering]) -> bytes:
                 return encode_receipt(writer.write(*each, grouped.rows))
 
-            workers = _THREADS if are_small and len(planned) >= _MANY else 1
+            workers = 1
+            if are_small and not self.table.store.failures_are_final:
+                workers = _NETWORK_THREADS
+            elif are_small and len(planned) >= _MANY:
+                workers = _THREADS
             yield from map_in_order(write, planned, workers)
 
     @property

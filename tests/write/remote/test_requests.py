@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.api.table import Table
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage import streams
 from bucketfmt.testing.memory_store import MemoryStore
@@ -300,3 +303,55 @@ def test_requests_of_a_compaction(tmp_path: Path, ticks: Ticks) -> None:
     # process has begun the compaction again.
     with at_most(ticks, 95, 19):
         assert table.compact() is not None
+
+
+def test_requests_of_a_rehash(tmp_path: Path, ticks: Ticks) -> None:
+    table = opened(make(tmp_path, "COPY_ON_WRITE"))
+    # Six file groups become twelve; all together get two files of markers, not one each.
+    with at_most(ticks, 91, 45):
+        assert table.rehash(4) is not None
+
+
+class WaitingStore(MemoryStore):
+    """A store over a network. A data file is put once all of a number are about to be put."""
+
+    all_there: Barrier | None = None
+
+    @property
+    def failures_are_final(self) -> bool:
+        return False
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        if self.all_there is not None and path.endswith(".parquet"):
+            self.all_there.wait(30)
+        return super().put_if_absent(path, data)
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> WaitingStore:
+    """Return a table of three partitions with eight buckets each, and ninety rows."""
+    table = create_table(f"{tmp_path}/trips", bf.SimpleBucketIndex(8))
+    table.upsert(rows(range(90), 0))
+    return WaitingStore.of_folder(f"{tmp_path}/trips")  # type: ignore[return-value]
+
+
+def test_file_groups_are_rewritten_side_by_side_over_a_network(waiting: WaitingStore) -> None:
+    """There were as many as processors, each of which waited for the store."""
+    table = opened(waiting)  # type: ignore[arg-type]
+    waiting.all_there = Barrier(12)  # two buckets become one
+    assert table.rehash(4) is not None
+    waiting.all_there = None
+    found = table.scan().to_arrow().sort_by("id")
+    assert found["id"].to_pylist() == [f"key-{number:06}" for number in range(90)]
+    assert len(table.files()) == 12
+
+
+def test_a_task_writes_small_buckets_side_by_side_over_a_network(waiting: WaitingStore) -> None:
+    """There were four from sixteen buckets on, else one."""
+    table = opened(waiting)  # type: ignore[arg-type]
+    given = rows(range(90), 1).filter(pc.field("region") == "eu")
+    waiting.all_there = Barrier(8)
+    with table.start_write("upsert", given.schema) as started:
+        started.publish(started.task.write(given, "0-0-0"))
+    found = table.scan(filter=pc.field("region") == "eu").to_arrow().sort_by("id")
+    assert found.equals(given.sort_by("id").cast(found.schema))
