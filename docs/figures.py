@@ -76,16 +76,18 @@ ROOMS = (
     Room(
         "write",
         "from rows to a commit",
-        ("commit", "rows", "files", "services", "undo", "metadata", "properties"),
+        ("commit", "conflicts", "rows", "files", "services", "undo", "metadata", "properties"),
     ),
     Room("table", "scan, lookup, locate, inspect"),
     Room("location", "which index a table has, and its proof", ("file_groups", "records")),
-    Room("metadata_table", "what the metadata table says of files, columns and keys"),
+    Room(
+        "metadata_table", "what the metadata table says of files, columns and keys", ("skipping",)
+    ),
     Room("slices", "the rows of one file slice"),
     Room("snapshot", "which files count at an instant", ("data_files",)),
     Room("index", "which bucket holds a key, as values; pure"),
     Room("timeline", "instants, locks, heartbeats, transitions", ("locking",)),
-    Room("storage", "all I/O: the Store protocol"),
+    Room("storage", "all I/O: the Store protocol", ("stores",)),
     Room(
         "rows",
         "data files to and from Arrow, merging; pure",

@@ -24,7 +24,7 @@ from bucketfmt.format.metadata.record_location_kernels import (
     RecordLocations,
     encode_record_locations,
 )
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.storage.streams import map_in_threads, worker_count
 from tests.interop.engines.hfile_session import HFileSession, ReadByHudi, write_keys
 

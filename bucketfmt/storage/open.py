@@ -8,8 +8,8 @@ from typing import Any
 
 from bucketfmt.arguments import check_kind, check_text
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores.local_store import LocalStore
 
 __all__ = ["open_store"]
 
@@ -47,12 +47,12 @@ def open_store(
 
 def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:
     # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
-    from bucketfmt.storage.azure_store import AzureStore  # noqa: PLC0415
-    from bucketfmt.storage.fsspec_memory_store import FsspecMemoryStore  # noqa: PLC0415
-    from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
-    from bucketfmt.storage.gcs_store import GcsStore  # noqa: PLC0415
-    from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
-    from bucketfmt.storage.webhdfs_store import WebHdfsStore  # noqa: PLC0415
+    from bucketfmt.storage.stores.azure_store import AzureStore  # noqa: PLC0415
+    from bucketfmt.storage.stores.fsspec_memory_store import FsspecMemoryStore  # noqa: PLC0415
+    from bucketfmt.storage.stores.fsspec_store import FsspecStore  # noqa: PLC0415
+    from bucketfmt.storage.stores.gcs_store import GcsStore  # noqa: PLC0415
+    from bucketfmt.storage.stores.s3_store import S3Store  # noqa: PLC0415
+    from bucketfmt.storage.stores.webhdfs_store import WebHdfsStore  # noqa: PLC0415
 
     kinds = {
         **dict.fromkeys(("s3", "s3a"), S3Store),

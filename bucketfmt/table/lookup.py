@@ -19,8 +19,8 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.find_locator import find_locator
 from bucketfmt.location.located import Located, keys_by_partition
 from bucketfmt.location.locator import BucketLocator, place_slices
-from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.metadata_table.skipping.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice

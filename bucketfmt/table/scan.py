@@ -25,8 +25,8 @@ from bucketfmt.extras import of_extra
 from bucketfmt.facts import facts_html
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.metadata_table.skipping.data_skipping import prune_slices
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import OPERATION

@@ -42,8 +42,8 @@ from bucketfmt.format.timeline.plans import (
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import new_mutex
-from bucketfmt.storage.folder_names import FEW_NAMES
 from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.stores.folder_names import FEW_NAMES
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import (
     REPLACING_ACTIONS,

@@ -173,7 +173,7 @@ DECISIONS = [
         "snapshot/data_files/files.py",
         "snapshot/data_files/file_slices.py",
         "snapshot/data_files/written_files.py",
-        "write/commit/conflicts.py",
+        "write/conflicts/find_conflicts.py",
         "write/undo/rollback_conflicts.py",
     }
 ]

@@ -61,7 +61,7 @@ def test_pandas_that_cannot_be_imported() -> None:
 
 def test_an_url_imports_fsspec() -> None:
     """The other side: a module that is listed here under a wrong name would never be found."""
-    assert "fsspec" in imported_by("import bucketfmt.storage.fsspec_store")
+    assert "fsspec" in imported_by("import bucketfmt.storage.stores.fsspec_store")
 
 
 class TestPublicNames:

@@ -19,7 +19,10 @@ from tests.architecture.test_layers import MODULES, layer_of, named, nodes_of, t
 COMMAND_LINE = re.compile(
     rf"(?<![\w-])--[a-z]|bucketfmt ({'|'.join(COMMANDS)})\b(?! (gives|knows|on|reads|writes))"
 )
-FOR_A_SHELL = {"resize/advice.py", "storage/fsspec_store.py"}  # `command` of an advice, Hadoop
+FOR_A_SHELL = {
+    "resize/advice.py",  # `command` of an advice
+    "storage/stores/fsspec_store.py",  # of Hadoop
+}
 NOT_FOR_THE_COMMAND_LINE = {
     "api/opening.py",  # types of arguments
     "api/resizes.py",

@@ -256,7 +256,7 @@ def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
 SIGNALLED = """
 import os, signal, sys
 from bucketfmt.cli.__main__ import main
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 
 after, number, *sys.argv[1:] = sys.argv[1:]
 # Below `nohup`, or in the background of a shell, the tests ignore some.

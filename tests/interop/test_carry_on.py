@@ -14,7 +14,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS_UNFINISHED
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Killed
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata import initialise

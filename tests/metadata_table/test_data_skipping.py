@@ -15,10 +15,10 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_records import ColumnStats, StatValue
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
-from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
-from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.metadata_table.skipping.bloom_skipping import prune_by_bloom_filters
+from bucketfmt.metadata_table.skipping.column_ranges import find_file_ranges, prunable_columns
+from bucketfmt.metadata_table.skipping.data_skipping import prune_slices
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters.filter import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec

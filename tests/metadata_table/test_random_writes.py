@@ -10,8 +10,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.metadata_table.skipping.data_skipping import prune_slices
 from bucketfmt.rows.filters.filter import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader

@@ -13,8 +13,8 @@ import pytest
 from bucketfmt.errors import LimitError, StorageError
 from bucketfmt.limits import Limits
 from bucketfmt.storage import folder_names
-from bucketfmt.storage.folder_names import list_at_one_moment
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.folder_names import list_at_one_moment
+from bucketfmt.storage.stores.local_store import LocalStore
 
 BOUND = 1_000
 

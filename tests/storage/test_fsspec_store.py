@@ -8,9 +8,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from bucketfmt.errors import LimitError, NotFoundError, StorageError, UnsupportedError
-from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 from bucketfmt.testing import StoreContract
 
 

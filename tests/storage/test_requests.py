@@ -12,9 +12,9 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.errors import NotFoundError
 from bucketfmt.storage.folder_store import FolderStore
-from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 
 
 def made_by(run: Callable[[], object]) -> int:

@@ -8,9 +8,9 @@ import pytest
 
 from bucketfmt.errors import StorageError
 from bucketfmt.storage import streams
-from bucketfmt.storage.fsspec_store import FsspecStore
-from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
+from bucketfmt.storage.stores.local_store import LocalStore
 
 KB = 1 << 10
 

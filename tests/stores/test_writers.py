@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 from tests.stores.servers import Place
 from tests.write.models import Model, create_table, rows
 from tests.write.shared_counter import assert_counted, begin_counter, count_up

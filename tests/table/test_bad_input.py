@@ -391,7 +391,7 @@ class TestLimits:
     @pytest.mark.parametrize(
         "place",
         [
-            "bucketfmt.storage.local_store._file_info",
+            "bucketfmt.storage.stores.local_store._file_info",
             "bucketfmt.timeline.load._list_timeline",
             "bucketfmt.snapshot.snapshot.find_file_slices",
         ],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing.unsynced_disk import UnsyncedDisk
 
 

@@ -29,9 +29,9 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import (

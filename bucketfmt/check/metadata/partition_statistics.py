@@ -16,8 +16,8 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_partition_stats_key,
 )
 from bucketfmt.format.metadata.metadata_records import ColumnStats
-from bucketfmt.metadata_table.column_ranges import are_crossed, find_file_ranges
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.skipping.column_ranges import are_crossed, find_file_ranges
 from bucketfmt.rows.row_ranges import ColumnRange
 from bucketfmt.snapshot.data_files.files import FileSlice
 

@@ -36,10 +36,10 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import LockableTable, LockedTable
-from bucketfmt.write.commit.resolve_conflicts import ProposedCommit, resolve_conflicts
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.settle_late_commit import check_not_rolled_back, settle_late_commit
 from bucketfmt.write.commit.started_work import PendingInstant
+from bucketfmt.write.conflicts.resolve_conflicts import ProposedCommit, resolve_conflicts
+from bucketfmt.write.conflicts.settle_late_commit import check_not_rolled_back, settle_late_commit
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["Transaction"]

@@ -18,8 +18,8 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.location.rule_files import put_rules
-from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.timeline.table_properties import has_table, put_properties
 
 __all__ = ["check_no_table", "create_table"]

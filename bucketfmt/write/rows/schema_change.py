@@ -22,7 +22,7 @@ from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is
 from bucketfmt.rows.columns.exact_cast import check_castable
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
-from bucketfmt.write.commit.conflicts import ConcurrentOperation
+from bucketfmt.write.conflicts.find_conflicts import ConcurrentOperation
 
 __all__ = [
     "GivenColumns",

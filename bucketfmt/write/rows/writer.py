@@ -36,10 +36,10 @@ from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
-from bucketfmt.write.commit.non_blocking import check_non_blocking
 from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.conflicts.non_blocking import check_non_blocking
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index

@@ -32,7 +32,7 @@ from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.thrift_compact import encode_struct, read_struct
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.timeline.load import load_timeline
 
 PAGE = 600 << 20

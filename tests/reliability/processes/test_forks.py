@@ -18,7 +18,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.process import cached_property, new_mutex, this_process
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
 from bucketfmt.timeline.locking.heartbeat import Heartbeats

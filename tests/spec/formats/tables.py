@@ -25,7 +25,7 @@ from bucketfmt.snapshot.cleaned_moments import check_not_cleaned
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.log_files import check_spans
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.table.plan_read import find_buckets, plan_slices
 from bucketfmt.timeline.history import load_history
 from tests.spec.formats.values import Json

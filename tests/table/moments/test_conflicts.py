@@ -29,7 +29,7 @@ from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Instant
-from bucketfmt.write.commit.conflicts import (
+from bucketfmt.write.conflicts.find_conflicts import (
     ConcurrentOperation,
     Conflict,
     concurrent_operation,
@@ -37,7 +37,7 @@ from bucketfmt.write.commit.conflicts import (
     find_candidates,
     find_conflicts,
 )
-from bucketfmt.write.commit.resolve_conflicts import load_concurrent_operations
+from bucketfmt.write.conflicts.resolve_conflicts import load_concurrent_operations
 from tests.timeline.tables import config_of
 
 T = [f"2024010100000{n}000" for n in range(10)]

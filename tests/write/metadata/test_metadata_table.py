@@ -17,7 +17,7 @@ from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS_UNFINISHED
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 from tests.write.metadata.metadata_records import assert_in_step, records_of

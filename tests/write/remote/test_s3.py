@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.storage.s3_store import S3Store
+from bucketfmt.storage.stores.s3_store import S3Store
 from tests.write.models import Model, create_table, rows
 from tests.write.shared_counter import assert_counted, begin_counter, count_up
 

@@ -29,7 +29,7 @@ from bucketfmt.format.timeline.commit_metadata import (
     encode_commit_metadata_json,
 )
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.write.commit import transaction, transactions
 from bucketfmt.write.commit.receipts import (
     PointedReceipt,

@@ -25,8 +25,8 @@ from bucketfmt.format.timeline.service_metadata import (
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.progress import Progress
 from bucketfmt.storage.folder_store import FolderStore
-from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore

@@ -24,7 +24,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_instant_content, load_requested_content
 from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
-from bucketfmt.write.commit.conflicts import (
+from bucketfmt.write.conflicts.find_conflicts import (
     ConcurrentOperation,
     concurrent_operation,
     conflict_error,

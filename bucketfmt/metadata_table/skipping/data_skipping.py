@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, MetadataRecord
-from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.skipping.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters.filter import Filter
 from bucketfmt.rows.row_ranges import RowGroupRanges

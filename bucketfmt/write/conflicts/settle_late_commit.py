@@ -22,9 +22,9 @@ from bucketfmt.timeline.locking.lock import TableLock
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import delete_instant_file
 from bucketfmt.write.commit.locked_table import LockableTable
-from bucketfmt.write.commit.lost_lock import find_before, find_later, find_since
-from bucketfmt.write.commit.resolve_conflicts import ProposedCommit, resolve_conflicts
 from bucketfmt.write.commit.started_work import PendingInstant
+from bucketfmt.write.conflicts.lost_lock import find_before, find_later, find_since
+from bucketfmt.write.conflicts.resolve_conflicts import ProposedCommit, resolve_conflicts
 
 __all__ = ["check_not_rolled_back", "settle_late_commit"]
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from fsspec.asyn import sync
 
 from bucketfmt.errors import LimitError, TruncatedError
-from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.requests import count_requests
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 
 __all__ = ["ObjectBytes", "ObjectStore"]
 

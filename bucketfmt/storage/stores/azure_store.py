@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from bucketfmt.errors import StorageError
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.storage.object_store import ObjectBytes, ObjectStore
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.stores.object_store import ObjectBytes, ObjectStore
 
 __all__ = ["AzureStore"]
 

@@ -34,9 +34,9 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import check_relative_path, format_temporary_name
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.folder_names import list_at_one_moment
 from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.stores.folder_names import list_at_one_moment
 
 __all__ = ["LocalStore"]
 

@@ -18,8 +18,8 @@ from typing import Any
 from bucketfmt.errors import StorageError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.object_store import ObjectBytes, ObjectStore
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.stores.object_store import ObjectBytes, ObjectStore
 
 __all__ = ["S3Store"]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.process import new_mutex
-from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 
 __all__ = ["FsspecMemoryStore"]
 

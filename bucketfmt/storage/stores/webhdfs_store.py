@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
-from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
 
 __all__ = ["WebHdfsStore"]
 

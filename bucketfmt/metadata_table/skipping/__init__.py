@@ -1,0 +1,1 @@
+"""Files that the metadata table lets a read leave out."""

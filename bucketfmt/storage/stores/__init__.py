@@ -1,0 +1,1 @@
+"""The stores: local disks, and each service."""
