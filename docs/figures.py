@@ -62,7 +62,7 @@ ROOMS = (
     Room("testing", "what tests of tables need: crashes, faults, a model"),
     Room("api", "open, create, Table: the public way in"),
     Room("report", "one page about a table: its figures and pictures"),
-    Room("repair", "rings made again from the keys"),
+    Room("repair", "rings made again, rows moved to their buckets"),
     Room(
         "check, dump",
         "findings; one file, field by field",
