@@ -283,9 +283,11 @@ class RollbackPlanner:
 
         Raises:
             NotFoundError: another writer took it back meanwhile.
+            CorruptError: nothing tells what it wrote.
         """
         metadata = CommitMetadata()
         if target.is_completed:
+            self._check_told(target)
             metadata = load_commit_metadata(self.store, self.config, target, self.limits)
         markers = load_markers(self.store, target.requested_time, self.limits)
         resized = self.find_resized_partitions(target.requested_time)
@@ -310,14 +312,17 @@ class RollbackPlanner:
         markers: Iterable[MarkerName],
         resized: Iterable[str],
     ) -> Listing:
-        """List the partitions an instant may have written to; all where nothing tells them."""
+        """List the partitions an instant may have written to; all where nothing tells them.
+
+        The file of a completed write tells none where it is empty: it was cut, or its writer died.
+        """
         paths = {
             *metadata.partition_to_write_stats,
             *metadata.partition_to_replace_file_ids,
             *(marker.partition_path for marker in markers),
             *resized,
         }
-        if not target.is_completed and (not paths or self._is_logged_to(target)):
+        if not paths or (not target.is_completed and self._is_logged_to(target)):
             paths = {*StoreLister(self.store).partitions}
         return {
             path: {
@@ -327,6 +332,23 @@ class RollbackPlanner:
             }
             for path in sorted(paths)
         }
+
+    def _check_told(self, target: Instant) -> None:
+        """Raise CorruptError for a completed write whose file is empty and whose files have no name.
+
+        Before version 8 a log file bears the instant of its slice. Nothing would take back what
+        the write logged, and its rows would come back once it is archived.
+        """
+        if target.action != "deltacommit" or self.config.table_version >= 8:
+            return
+        path = join_path(self.config.timeline_path, target.file_name)
+        found = self.store.info(path)
+        if found is not None and not found.size:
+            raise CorruptError(
+                "the file is empty, and nothing else tells which log files the write made; restore "
+                "the file from a copy of the table. Until then the rows of the write stay",
+                path=path,
+            )
 
     def _is_logged_to(self, target: Instant) -> bool:
         """Whether writers log to the file slices of an instant that nobody has begun to execute."""

@@ -193,6 +193,25 @@ def test_a_completed_write_is_taken_back(started: tuple[bf.Table, Model]) -> Non
     assert_reads_as(table.uri, model)
 
 
+def test_a_write_whose_file_is_empty_is_taken_back(started: tuple[bf.Table, Model]) -> None:
+    table, model = started
+    before = data_files(table.uri)
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    instant = next(i for i in table.timeline.instants if i.requested_time == done.instant)
+    Path(table.uri, table.config.timeline_path, instant.file_name).write_bytes(b"")
+    if table.config.table_version == 6 and table.config.table_type == "MERGE_ON_READ":
+        with pytest.raises(bf.CorruptError, match="is empty, and nothing else tells") as caught:
+            table.rollback(done.instant)
+        assert caught.value.path == f".hoodie/{instant.file_name}"
+        assert not table.timeline.pending.instants
+        return
+    result = table.rollback(done.instant)
+    assert sorted(result.files_deleted) == sorted(done.files)
+    assert data_files(table.uri) == before
+    assert_reads_as(table.uri, model)
+    assert not table.check("full").findings
+
+
 def test_writes_are_taken_back_one_by_one(started: tuple[bf.Table, Model]) -> None:
     table, model = started
     first = table.timeline.instants[0].requested_time
