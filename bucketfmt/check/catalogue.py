@@ -463,8 +463,8 @@ _KINDS = (
         "folders.",
         "The files that one of the two does not list, or of which the metadata table has another "
         "size, by name.",
-        'Rebuild the partition: `metadata_table.rebuild("files")`. Until then read with '
-        "hoodie.metadata.enable=false.",
+        "Restore the files that T002 names, if there are such. Then rebuild the partition: "
+        '`metadata_table.rebuild("files")`. Until then read with hoodie.metadata.enable=false.',
         True,
         "apache/hudi#5811",
     ),

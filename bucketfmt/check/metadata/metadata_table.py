@@ -7,6 +7,7 @@ metadata table's word without a look at the table, so a wrong word costs rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files.compactions import unplanned_finding
@@ -118,8 +119,20 @@ def _find_differences(
                 if name == _PARTITION_STATISTICS and depth == "full" and step.is_in_step:
                     yield from _compare_statistics(metadata, snapshot, slices)
             except BucketfmtError as error:
-                where = join_path(METADATA_TABLE, name)
-                yield event_of_error(error, "M002", where)
+                yield _event_of_partition(error, name, slices)
+
+
+def _event_of_partition(
+    error: BucketfmtError, name: str, slices: Mapping[str, Sequence[FileSlice]]
+) -> Event:
+    """Return what an error says that was met while a partition was compared with the table.
+
+    Where a file of the table is damaged, T002 tells of it; a rebuild would fail at the same file.
+    """
+    own = chain.from_iterable(slices.values())
+    if any(file.path == error.path for file_slice in own for file in file_slice.files):
+        return NotChecked(_words(name), f"a file of the table is in the way: {error}")
+    return event_of_error(error, "M002", join_path(METADATA_TABLE, name))
 
 
 def _find_unplanned(state: ExaminedState, metadata: MetadataTable) -> Iterator[Finding]:

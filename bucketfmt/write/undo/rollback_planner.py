@@ -334,7 +334,7 @@ class RollbackPlanner:
         }
 
     def _check_told(self, target: Instant) -> None:
-        """Raise CorruptError for a completed write whose file is empty and whose files have no name.
+        """Raise CorruptError for a completed write with an empty file, if it may have logged.
 
         Before version 8 a log file bears the instant of its slice. Nothing would take back what
         the write logged, and its rows would come back once it is archived.

@@ -191,6 +191,22 @@ def test_m002_damaged_file(
     assert path.name in finding.evidence
 
 
+def test_m002_is_not_told_of_a_file_of_the_table(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table = create_table(root, bf.SimpleBucketIndex(1), table_type="MERGE_ON_READ")
+    table.upsert(rows(range(20), 1))
+    table.metadata_table.init("record_index")
+    done = table.upsert(rows(range(9), 2))
+    lost = next(file for file in done.files if ".log." in file)
+    (root / lost).unlink()
+    report = check_soon(root, "full")
+    found = {finding.id: finding for finding in report.findings}
+    assert sorted(found) == ["M001", "T002"]
+    assert lost in found["T002"].paths
+    assert "Restore the files that T002 names" in found["M001"].fix
+    assert any(lost in why for why in report.not_checked if why.startswith("the record index"))
+
+
 def test_m002_metadata_table_that_is_gone(golden_copy: Copy) -> None:
     root = golden_copy("1.2.0", "rli")
     shutil.rmtree(root / ".hoodie/metadata")
