@@ -58,6 +58,22 @@ def test_a_lack_of_memory_is_no_failure_of_the_store(
 
 
 @pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(22, "the region 'a' is wrong; expecting 'b'"), "check the URL, storage_options"),
+        (PermissionError(13, "the token has expired"), "check the credentials and what they may"),
+        (OSError(5, "x"), "check that the store can be reached, then retry"),
+    ],
+)
+def test_the_advice_is_for_the_failure(
+    failing: Store, monkeypatch: pytest.MonkeyPatch, error: OSError, advice: str
+) -> None:
+    monkeypatch.setattr(_FailingFileSystem, "error", error)
+    with pytest.raises(StorageError, match=f"{error.strerror}; {advice}"):
+        failing.list("f")
+
+
+@pytest.mark.parametrize(
     "error",
     [KeyError("x"), ValueError("x"), OSError(5, "x"), RuntimeError("x"), PermissionError(13, "x")],
 )

@@ -8,6 +8,7 @@ file exists, and how it replaces a file on condition. Each of those has a subcla
 from __future__ import annotations
 
 import builtins
+import errno
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -399,7 +400,9 @@ def _storage_error(error: Exception, path: str) -> BucketfmtError:
         return NotFoundError("no such file", path=path)
     if isinstance(error, PermissionError):
         return StorageError(f"{error}; check the credentials and what they may do", path=path)
-    is_of_options = isinstance(error, (TypeError, ValueError, AttributeError))
+    # s3fs tells a request that S3 refuses (400), as for another region, as EINVAL.
+    is_refused = isinstance(error, OSError) and error.errno == errno.EINVAL
+    is_of_options = is_refused or isinstance(error, (TypeError, ValueError, AttributeError))
     if is_of_options or type(error).__name__ in _OPTION_ERRORS:
         advice = "check the URL, storage_options and the credentials"
     else:
