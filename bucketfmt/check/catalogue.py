@@ -380,8 +380,8 @@ _KINDS = (
         "An update of the properties was interrupted, or they were edited by hand. Readers and "
         "writers refuse the table, or take it for another kind of table; the check goes on with "
         "the backup, or else with what the damaged file still tells.",
-        "Why the file does not decode, that its checksum is wrong, which property is missing, or "
-        "which file an update left.",
+        "Why the file does not decode, that its checksum is wrong, which property is missing, "
+        "that its last line has no end, or which file an update left.",
         "Copy hoodie.properties.backup over hoodie.properties if that is damaged or missing; "
         "then delete what else is left. Without a backup, stop the writers and put the property "
         "back that the evidence names. A wrong hoodie.table.checksum may be removed: Hudi "

@@ -42,6 +42,7 @@ def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Itera
         yield Finding.of("T006", "the file is missing; its backup was read", paths=[PROPERTIES])
     except BucketfmtError as error:
         yield event_of_error(error.within(path=PROPERTIES), "T006", PROPERTIES)
+    yield from _find_cut(store, limits)
     for entry in list_properties_updates(store):
         changed = entry.modified
         if changed is not None:
@@ -53,6 +54,27 @@ def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Itera
             "an update of the properties was not finished: this file is left",
             paths=[entry.path],
             severity="warning",
+        )
+
+
+def _find_cut(store: Store, limits: Limits) -> Iterator[Finding]:
+    """Yield T006 where the last line has no end: Java and bucketfmt end each line.
+
+    The checksum is of the name of the table alone, and does not tell that lines are lost.
+    """
+    try:
+        data = store.read(PROPERTIES, limits.properties_bytes_max)
+    except BucketfmtError:
+        return  # told by who decodes it
+    if data and not data.endswith((b"\n", b"\r")):
+        yield Finding.of(
+            "T006",
+            "the last line has no end: the file may be cut, and its last properties lost",
+            paths=[PROPERTIES],
+            severity="warning",
+            fix="Stop the writers and compare the file with hoodie.properties.backup, or with a "
+            "copy of the table. If nothing is lost, as where the file was edited by hand, end its "
+            "last line.",
         )
 
 

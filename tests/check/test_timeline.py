@@ -295,6 +295,20 @@ def test_t006_backup_was_read_for_a_lost_file(cow: Patient) -> None:
         assert not lost.data_loss
 
 
+def test_t006_file_is_cut(cow: Patient) -> None:
+    """The checksum is of the name of the table, and holds all the same."""
+    path = cow.root / PROPERTIES
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"hoodie.record.mer")  # of another property the beginning
+    for depth in DEPTHS:
+        (cut,) = check_soon(cow.root, depth).findings
+        assert (cut.id, cut.severity, cut.paths) == ("T006", "warning", (PROPERTIES,))
+        assert "the last line has no end" in cut.evidence
+        assert "hoodie.properties.backup" in cut.fix
+    path.write_bytes(whole.rstrip(b"\n") + b"\r\n")
+    assert check_soon(cow.root, "quick").status == "clean"
+
+
 def test_t006_backup_was_read_for_a_damaged_file(cow: Patient) -> None:
     path = cow.root / PROPERTIES
     backup = path.with_name("hoodie.properties.backup")
