@@ -215,6 +215,9 @@ def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Itera
             "readers see none of them",
             file_groups=[(path, file_id) for path, groups in listed.items() for file_id in groups],
             paths=[state.config.timeline_path],
+            fix=f"Stop the writers, and restore {state.config.timeline_path} from a copy of the "
+            "table. A write before that takes the table for an empty one: its rows are read beside "
+            "those of the data files, and keys have several rows.",
         )
 
 

@@ -89,6 +89,7 @@ def test_t001_timeline_is_gone(golden_copy: Copy, version: str) -> None:
         (finding,) = bf.open(root).check(depth).findings
         assert (finding.id, finding.severity, finding.data_loss) == ("T001", "error", True)
         assert finding.evidence.startswith("no instant is in the timeline, but ")
+        assert finding.fix.startswith("Stop the writers, and restore .hoodie")
 
 
 @pytest.mark.parametrize("kept", [1, 40, -3])
