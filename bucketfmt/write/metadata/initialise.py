@@ -33,6 +33,7 @@ from bucketfmt.format.metadata.metadata_keys import (
     file_id_prefix,
     format_metadata_file_id,
     is_expression_index,
+    is_secondary_index,
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import INIT_INSTANT
@@ -55,6 +56,7 @@ from bucketfmt.format.table.table_config import (
     TableConfig,
 )
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.metadata_table.valid_instants import is_initial_instant
@@ -163,8 +165,7 @@ def drop_partitions(
 ) -> None:
     """Remove partitions of the metadata table; without `files`, all of it.
 
-    The definitions of expression indexes go too: where Hudi finds one of an index that is not
-    there, it refuses to read the rows for which the expression has some value.
+    Definitions that would do harm without their index go too (`_find_harmful`).
 
     Args:
         table: The table.
@@ -181,11 +182,12 @@ def drop_partitions(
         gone |= {*table.config.metadata_partitions}
     if "column_stats" in gone:
         gone.add("partition_stats")  # is worked out from it
-    expressions = [name for name in gone if is_expression_index(name)]
     if gone:
         table.check_held()
-    if expressions:
-        forget_definitions(table, expressions)  # first: after a crash amid this, they are listed
+    if any(is_expression_index(name) or is_secondary_index(name) for name in gone):
+        known = load_index_definitions(table.store, table.config, table.limits)
+        # First: after a crash amid this, the partitions are still listed.
+        forget_definitions(table, _find_harmful(gone, known))
     if "files" in gone:
         now = table.machine.now()
         drop_metadata_table(table.store, table.limits, now, table.check_held, unfinished)
@@ -195,6 +197,23 @@ def drop_partitions(
         _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
         for folder in folders:
             remove_folder(table.store, folder, table.check_held)
+
+
+def _find_harmful(gone: Iterable[str], known: Mapping[str, IndexDefinition]) -> list[str]:
+    """Return the indexes whose definitions do harm once the indexes are gone. Pure.
+
+    Where Hudi finds the definition of an expression index alone, it refuses to read the rows for
+    which the expression has some value. Of a secondary index alone, its next write makes the index
+    anew; but not where two rows have the same value and the same key, as in two partitions of a
+    table with a partitioned record index: then every write is refused.
+    """
+    records = known.get(RECORD_INDEX)
+    is_partitioned = records is not None and records.is_partitioned
+    return [
+        name
+        for name in gone
+        if is_expression_index(name) or (is_partitioned and is_secondary_index(name))
+    ]
 
 
 def forget_definitions(table: LockedTable, names: Collection[str]) -> None:

@@ -119,6 +119,60 @@ def test_an_expression_index_goes_where_the_metadata_table_is_to_be_made_anew(
     assert contents_of(table) == rows
 
 
+def with_secondary_index(path: Path, *, is_partitioned: bool) -> bf.Table:
+    """A table that has a key and its value in two partitions, where its record index lets it.
+
+    The secondary index is of a column of fractions, so that it cannot be kept in any case.
+    """
+    index = bf.RecordIndex(partitioned=is_partitioned)
+    table = bf.create(
+        path,
+        schema=ROWS.schema.append(pa.field("d", pa.float64())),
+        record_key=["id"],
+        partition_by=["part"],
+        index=index,
+        table_version=9,
+    )
+    rows = ROWS.append_column("d", ROWS["v"].cast(pa.float64()))
+    table.upsert(rows)
+    if is_partitioned:
+        moved = pa.array(["c", "a", "b"] * 3)
+        table.upsert(rows.set_column(rows.column_names.index("part"), "part", moved))
+    definitions = json.loads((path / DEFINITIONS).read_text())
+    definitions["indexDefinitions"]["secondary_index_by_d"] = {
+        "indexName": "secondary_index_by_d",
+        "indexType": "secondary_index",
+        "indexFunction": "identity",
+        "sourceFields": ["d"],
+        "indexOptions": {},
+        "version": "V2",
+    }
+    table.store.replace(DEFINITIONS, json.dumps(definitions).encode())
+
+    def listed(old: dict[str, str]) -> dict[str, str]:
+        return {**old, METADATA_PARTITIONS: f"{old[METADATA_PARTITIONS]},secondary_index_by_d"}
+
+    change_properties(table.store, DEFAULT_LIMITS, 1.0, listed, lambda: None)
+    return bf.open(table.uri)
+
+
+@pytest.mark.rule("MDT-22")
+@pytest.mark.parametrize("is_partitioned", [True, False])
+def test_a_secondary_index_goes_with_its_definition_where_keys_are_not_unique(
+    tmp_path: Path, is_partitioned: bool
+) -> None:
+    """Hudi makes an index anew that is defined, and fails where a value has a key twice."""
+    table = with_secondary_index(tmp_path / "t", is_partitioned=is_partitioned)
+    with pytest.warns(UserWarning, match="secondary_index_by_d of the metadata table cannot be"):
+        table.upsert(table.scan(limit=3).to_arrow())
+    after = bf.open(table.uri)
+    assert after.config.metadata_partitions == ("files", "record_index")
+    left = json.loads((tmp_path / "t" / DEFINITIONS).read_text())["indexDefinitions"]
+    expected = {"record_index"} if is_partitioned else {"record_index", "secondary_index_by_d"}
+    assert left.keys() == expected
+    assert_in_step(after)
+
+
 def test_an_expression_index_stays_where_nothing_is_written() -> None:
     table = with_expression_index("1.2.0", "refuse")
     before = json.loads(table.store.read(DEFINITIONS, 1 << 20))
