@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,14 @@ class OrderingValues:
     def take(self, indexes: Indexes) -> OrderingValues:
         """Return the values of the records at `indexes`."""
         return OrderingValues(tuple(_take(column, indexes) for column in self.columns))
+
+    def as_bytes(self) -> OrderingValues:
+        """Return the values as Hudi 0.15 compares those of two records of a log.
+
+        It has a decimal as the bytes of Avro's `fixed` there, and compares them as if they had no
+        sign: a negative decimal is greater than any other. Source: GenericData.Fixed.compareTo.
+        """
+        return OrderingValues(tuple(map(_as_bytes, self.columns)))
 
     def greater(self, indexes: Indexes, other: OrderingValues, other_indexes: Indexes) -> Mask:
         """Return for each pair of records whether the first has the greater ordering value."""
@@ -182,6 +191,17 @@ def _comparable(column: pa.ChunkedArray, null_is_zero: bool) -> _Comparable:
     if column.null_count and least:
         integers = np.where(column.is_null().to_numpy(), least, integers)
     return integers
+
+
+def _as_bytes(column: _Comparable) -> _Comparable:
+    """Return a column whose order is that of the bytes of its values."""
+    if isinstance(column, np.ndarray) or not pa.types.is_decimal(column.type):
+        return column
+    wide = column.cast(pa.decimal256(column.type.precision + 2, column.type.scale))
+    above = Decimal(2).scaleb(column.type.precision - column.type.scale)
+    negative = pc.less(wide, pa.scalar(Decimal(0), wide.type))
+    raised = pc.add(wide, pa.scalar(above, wide.type)).cast(wide.type)
+    return pc.if_else(negative, raised, wide)
 
 
 def _take(column: _Comparable, indexes: Indexes) -> _Comparable:

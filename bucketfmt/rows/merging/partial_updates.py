@@ -223,6 +223,9 @@ class _Fold:
     ) -> None:
         self._entries, self._first_entry, self._is_partial = entries, first_entry, is_partial
         self._by_ordering, self._legacy = rules.log_by_ordering, rules.legacy
+        self._ordering = entries.ordering
+        if self._ordering is not None and rules.legacy:
+            self._ordering = self._ordering.as_bytes()
         self._is_delete: Mask = entries.row < 0
         self._ends_line: Mask = (entries.row < 0) | entries.is_marked
         if not rules.legacy:
@@ -267,7 +270,7 @@ class _Fold:
     def _stays(self, before: Indexes, added: Indexes) -> Mask:
         """Return whether what is there stays, and the added entry does not take its place."""
         stays = np.zeros(len(before), np.bool_)
-        entries, ordering = self._entries, self._entries.ordering
+        entries, ordering = self._entries, self._ordering
         if not self._by_ordering or ordering is None:
             return stays
         is_there = before >= 0

@@ -28,7 +28,8 @@ def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
     elif not rules.log_by_ordering or entries.ordering is None:
         winners = find_last(entries)
     else:
-        winners = _find_newest(entries, entries.ordering, rules.legacy)
+        ordering = entries.ordering.as_bytes() if rules.legacy else entries.ordering
+        winners = _find_newest(entries, ordering, rules.legacy)
     return winners
 
 
