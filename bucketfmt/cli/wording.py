@@ -52,6 +52,7 @@ _OPTIONS = {
     "max_buckets": "--max-buckets",
     "min_buckets": "--min-buckets",
     "missing": "--missing",
+    "name": "--name",
     "partitions": "--partition",
     "processes": "--processes",
     "rules": "--rule",

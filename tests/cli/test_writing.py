@@ -305,7 +305,7 @@ class TestCreate:
         fails(create("--key", "id", "--index", "simple:0"), 64, "--index simple:0")
         fails(create("--key", "id", "--index", "consistent:2"), 64, "--merge-on-read")
         fails(create(*CREATE, "--table-version", "7"), 64, "6, 8 or 9")
-        fails(create(*CREATE, root=tmp_path / "my-trips"), 64, "give another name")
+        fails(create(*CREATE, root=tmp_path / "my-trips"), 64, "give another one by --name")
         fails(create(*CREATE, "--property", "hoodie.x"), 64, "KEY=VALUE")
         fails(create(*CREATE, "--property", "hoodie.table.type=x"), 64, "contradicts")
         assert not (tmp_path / "made").exists()

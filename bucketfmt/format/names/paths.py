@@ -45,6 +45,7 @@ _is_plain = re.compile(
     r"\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*(?:/\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*)*"
 ).fullmatch
 _ESCAPE = ", or have values escaped (hoodie.datasource.write.partitionpath.urlencode)"
+_ESCAPED_LIMITS = Limits(path_bytes_max=3 * DEFAULT_LIMITS.path_bytes_max)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
@@ -87,7 +88,10 @@ def check_partition_path(text: str) -> str:
         UnsafePathError: the path is one of these.
         LimitError: the path is too long.
     """
-    reason, way_out = _find_danger(text, DEFAULT_LIMITS), _ESCAPE
+    reason = _find_danger(text, DEFAULT_LIMITS)
+    # Hudi escapes neither dots nor all control characters.
+    helps = reason and _find_danger(escape_partition_value(text), _ESCAPED_LIMITS) is None
+    way_out = _ESCAPE if helps else ""
     components = text.split("/")
     if METADATA_FOLDER in components:
         reason, way_out = "that is where Hudi keeps files of its own", ""

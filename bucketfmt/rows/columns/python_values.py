@@ -54,8 +54,8 @@ def infer_column(name: str, values: Sequence[Any]) -> pa.Array | pa.ChunkedArray
         ) from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise TypeError(
-            f"column {name!r} has values of several types, or a map: {error}. Give a pyarrow "
-            "Table, whose columns have types"
+            f"column {name!r} has values of several types, a map, or a value of no Arrow type: "
+            f"{error}. Give a pyarrow Table, whose columns have types"
         ) from error
     check_unchanged(name, column, values)
     return column

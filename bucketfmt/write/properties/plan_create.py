@@ -122,7 +122,7 @@ def plan_properties(
     if _NAME.fullmatch(check_text("name", name)) is None:
         raise ValueError(
             f"a table's name is letters, digits and _, and begins with no digit, not {name!r}; "
-            "give another name"
+            "give another one by name="
         )
     record_key = check_names("record_key", record_key)
     partition_by = check_names("partition_by", partition_by)

@@ -209,7 +209,7 @@ def _refuse_objects(schema: Any) -> None:
 
 
 def _rows_of_pandas(frame: DataLike) -> pa.RecordBatchReader:
-    """Return rows of pandas, without an index that nobody named."""
+    """Return rows of pandas, without an index that nobody named or that repeats a column."""
     names = [str(name) for name in frame.columns]
     if repeated := find_repeated(names):
         raise SchemaError(f"columns named twice: {', '.join(repeated)}")
@@ -240,6 +240,14 @@ def _rows_of_pandas(frame: DataLike) -> pa.RecordBatchReader:
         if name is not None and str(name) in table.column_names[len(names) :]:
             level = frame.index.get_level_values(at)
             _check_objects(str(name), table.column(str(name)), level.dtype, level)
+        # As of `set_index("id", drop=False)`: such a level has no name in Arrow.
+        level_name = f"__index_level_{at}__"
+        is_known = str(name) in names and level_name in table.column_names[len(names) :]
+        if is_known and not table.column(level_name).equals(table.column(str(name))):
+            raise SchemaError(
+                f"a column and the index are named {name!r}, and their values differ; leave the "
+                "index out by .reset_index(drop=True), or rename one of them"
+            )
     return table.to_reader()
 
 

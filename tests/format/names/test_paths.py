@@ -127,8 +127,12 @@ def test_paths_that_could_leave_the_root_are_refused(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("..", "points to another folder; change the value, or have values escaped"),
-        ("a//b", "an empty component"),
+        ("..", "points to another folder; change the value$"),
+        ("us/.", "points to another folder; change the value$"),
+        ("a\x85", "a control character; change the value$"),
+        ("a\n", "a control character; change the value, or have values escaped"),
+        ("a//b", "an empty component; change the value, or have values escaped"),
+        ("a:b", "a drive or a URL scheme; change the value, or have values escaped"),
         (".hoodie", "Hudi keeps files of its own"),
         (".hoodie/timeline", "Hudi keeps files of its own"),
         ("region=us/.hoodie", "Hudi keeps files of its own"),

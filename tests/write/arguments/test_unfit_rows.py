@@ -23,6 +23,11 @@ UNFIT: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "column 'x' has values of several types.*Give a pyarrow Table",
     ),
+    "a value of no Arrow type": (
+        lambda: [{"id": "a", "x": 1j}],
+        TypeError,
+        "column 'x' has .* a value of no Arrow type: .*1j.*Give a pyarrow Table",
+    ),
     "a name that is no text": (
         lambda: [{"id": "a", 5: 1}],
         TypeError,
@@ -57,6 +62,11 @@ UNFIT: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: pd.DataFrame({"id": ["a", "b"]}, index=pd.Index(["a", 1], name="x")),
         TypeError,
         "the index of the DataFrame has values of several types.*reset_index",
+    ),
+    "an index named as a column": (
+        lambda: pd.DataFrame({"id": ["a"], "x": [1]}, index=pd.Index(["b"], name="id")),
+        bf.SchemaError,
+        r"a column and the index are named 'id', and their values differ.*reset_index",
     ),
     "columns named twice": (
         lambda: pd.DataFrame([["a", 1, 2]], columns=["id", "x", "x"]),

@@ -130,6 +130,20 @@ def test_an_index_that_nobody_named_is_not_converted(tmp_path: Path) -> None:
     assert stored(table, "day") == [DAY, DAY]
 
 
+def test_an_index_that_repeats_a_column_is_left_out(tmp_path: Path) -> None:
+    """As of `set_index(drop=False)`. With other values it was left out too, in silence."""
+    table = make(tmp_path, "day")
+    later = date(2024, 1, 2)
+    frame = pd.DataFrame({"id": ["0", "1"], "day": [DAY, DAY]})
+    table.upsert(frame.set_index("day", drop=False))
+    assert stored(table, "day") == [DAY, DAY]
+    table.upsert(frame.assign(day=later).set_index(["id", "day"], drop=False))
+    assert stored(table, "day") == [later, later]
+    with pytest.raises(bf.SchemaError, match="the index are named 'day', and their values differ"):
+        table.upsert(frame.set_index("day", drop=False).assign(day=later))
+    assert stored(table, "day") == [later, later]
+
+
 def test_frames_without_such_columns_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame(
         {
