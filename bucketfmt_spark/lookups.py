@@ -7,6 +7,7 @@ and opens only these buckets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import Resolver, named_as
 from bucketfmt_spark.engine.spark_types import (
     arrow_for_spark,
+    arrow_of,
     as_spark_takes_it,
     refuse_collations,
     spark_schema,
@@ -69,6 +71,8 @@ def locate(
         index: As in `bucketfmt.open`, likewise.
 
     Raises:
+        ValueError: `df` lacks the columns of keys.
+        SchemaError: a column of keys has another type than that of the table.
         IndexUnknownError: the index is unknown, not proved for a partition, or has no buckets.
         CorruptError: two file groups share a bucket.
         ExecutorError: executors have no bucketfmt, or another release.
@@ -77,6 +81,7 @@ def locate(
     table = open_table(df.sparkSession, uri, storage_options, index)
     locator, df = table.locator(), named_as(df, table.schema.names)
     refuse_collations(df.schema)
+    locator.locate(_no_keys(df))
     check_executors(df.sparkSession)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,9 +109,9 @@ def lookup(
         index: As in `bucketfmt.open`, likewise.
 
     Raises:
-        IndexUnknownError: as `locate`.
+        SchemaError, IndexUnknownError: as `locate`.
         UnsupportedError: the buckets of the table do not follow from keys; read() and join it.
-        ValueError: `columns` is given with a scan.
+        ValueError: `columns` is given with a scan; `df` lacks the columns of keys.
         ExecutorError: as `locate`.
     """
     check_frame("df", df)
@@ -121,9 +126,11 @@ def lookup(
         scan = table.scan(None if columns is None else resolver.names("columns", columns))
     df = named_as(df, known)
     refuse_collations(df.schema)
+    reader = scan.task_reader()
+    reader.keys_of(_no_keys(df))
     check_executors(spark)
     groups = bf.group_buckets(scan)
-    buckets, reader = groups.buckets, scan.task_reader()
+    buckets = groups.buckets
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
     paths = [[path for path, _ in group] for group in groups.tasks[0]]
     accepted = arrow_for_spark(scan.schema)
@@ -150,3 +157,12 @@ def lookup(
     num_tasks = count_tasks(groups, buckets.num_buckets, parallelism(spark))
     moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), num_tasks)
     return map_batches(moved, find, spark_schema(accepted))
+
+
+def _no_keys(df: DataFrame) -> pa.Table:
+    """Return the columns without rows: keys are read of them before a job begins, or refused."""
+    fields: list[pa.Field] = []
+    for field in df.schema:
+        with suppress(bf.UnsupportedError):  # may be there, and is no key
+            fields += arrow_of(st.StructType([field]))
+    return pa.schema(fields).empty_table()

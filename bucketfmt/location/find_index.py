@@ -5,7 +5,7 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -186,6 +186,21 @@ class IndexFinder:
             ValueError: the caller's index contradicts the table.
             CorruptError: what states the index, or the partition's ring, is damaged.
         """
+        resolved, index = self._resolve_buckets(snapshot)
+        return self._layouts.prove(snapshot, resolved, index, partition_path)
+
+    def layout_of_new(self, snapshot: Snapshot) -> Callable[[str], BucketLayout]:
+        """Return a function that pickles and returns the layout of a new partition, without I/O.
+
+        A new partition has no file group that a wrong layout could name.
+
+        Raises:
+            IndexUnknownError: as `layout`, but that nothing is proved.
+            ValueError: as `layout`.
+        """
+        return self._layouts.of_new(self._resolve_buckets(snapshot)[1])
+
+    def _resolve_buckets(self, snapshot: Snapshot) -> tuple[ResolvedIndex, BucketIndex]:
         resolved = self.resolve(snapshot)
         if resolved.index is None:
             raise IndexUnknownError(
@@ -199,7 +214,7 @@ class IndexFinder:
                 f"{resolved.index} does not tell a file group from a key; lookup() finds the rows "
                 "of keys, and scan() those of the table"
             )
-        return self._layouts.prove(snapshot, resolved, index, partition_path)
+        return resolved, index
 
     def records(self, snapshot: Snapshot) -> RecordLocations:
         """Return the record index of the table, as `RecordLocations`. Kept for a timeline.

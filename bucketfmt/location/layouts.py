@@ -93,6 +93,15 @@ class Layouts:
             StoredBuckets(ring.nodes if ring else None, directory.buckets if directory else None),
         )
 
+    def of_new(self, index: BucketIndex) -> Callable[[str], BucketLayout]:
+        """Return a function that pickles and returns the layout that new partitions begin with."""
+        return partial(
+            index.unproved_layout,
+            hash_fields=self._config.record_key_fields,
+            dialect=self._dialect,
+            limits=self._limits,
+        )
+
     def prove(
         self,
         snapshot: Snapshot,

@@ -5,7 +5,7 @@ I/O: `locate_keys` and `plan_locator` list; `lookup_rows` opens only the buckets
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -60,14 +60,21 @@ class KeyLocator:
         config: The table's.
         schema: The table's columns.
         partitions: By partition path.
+        layout_of_new: Returns the layout that a partition gets by its first write; None for a
+            locator of some partitions, which cannot tell new partitions from those left out.
     """
 
     config: TableConfig
     schema: pa.Schema
     partitions: Mapping[str, PartitionLocator]
+    layout_of_new: Callable[[str], BucketLayout] | None = None
 
     def locate(self, keys: KeysLike) -> pa.Table:
-        """Return what `Table.locate` does, of partitions that it has."""
+        """Return what `Table.locate` does; of a partition that is new to the locator, no files.
+
+        Raises:
+            NotFoundError: a key is in none of the partitions that the locator was made for.
+        """
         found = read_keys(keys, self.config, lambda: self.schema)
         return _tabulate(
             found.record_keys,
@@ -78,13 +85,17 @@ class KeyLocator:
     def _located(self, keys: KeySet) -> Iterator[tuple[Located, PlacedFiles]]:
         every = tuple(self.partitions)
         for path, own, rows in keys_by_partition(every, keys.record_keys, keys.partition_paths):
-            some = self.partitions.get(path)
-            if some is None:
-                raise NotFoundError(
-                    "the table had no such partition when the locator was made; make a new one"
-                )
+            some = self.partitions.get(path) or self._new_partition(path)
             bucket_ids = some.layout.assign(own)
             yield Located(path, rows, bucket_ids, {}, bucket_ids), some.files
+
+    def _new_partition(self, path: str) -> PartitionLocator:
+        if self.layout_of_new is None:
+            raise NotFoundError(
+                f"the locator was made for some partitions, and {path!r} is not among them; name "
+                "it too by partitions=, or leave partitions= out"
+            )
+        return PartitionLocator(self.layout_of_new(path), PlacedFiles.of({}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +162,8 @@ def plan_locator(
         layout = index_finder.layout(snapshot, path)
         files = PlacedFiles.of(place_slices(snapshot.slices(path), layout))
         found[path] = PartitionLocator(layout, files)
-    return KeyLocator(snapshot.state.config, snapshot.schema.data, found)
+    layout_of_new = index_finder.layout_of_new(snapshot) if partitions is None else None
+    return KeyLocator(snapshot.state.config, snapshot.schema.data, found, layout_of_new)
 
 
 def locate_keys(

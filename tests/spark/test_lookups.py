@@ -58,6 +58,30 @@ def test_keys_without_a_partition_are_looked_for_in_all(
         bs.lookup(frame, table.scan(), [name])
 
 
+def test_rows_that_have_no_keys_are_refused_before_a_job(
+    spark: SparkSession, golden: Callable[[str, str], Path]
+) -> None:
+    uri = golden("1.2.0", "mor")
+    frame = spark.createDataFrame([("k", 1)], "id string, qty int")
+    for ask in (bs.locate, bs.lookup):
+        with pytest.raises(ValueError, match="need the column _hoodie_record_key, or all of: id"):
+            ask(frame.select("qty"), uri)
+        with pytest.raises(bf.SchemaError, match="column id is string in the table, and int32"):
+            ask(frame.selectExpr("qty AS id"), uri)
+        with_interval = frame.selectExpr("id", "interval 1 day AS since")
+        assert ask(with_interval, uri).columns == ask(frame, uri).columns
+
+
+def test_keys_of_a_new_partition_have_a_bucket_and_no_files(
+    spark: SparkSession, golden: Callable[[str, str], Path]
+) -> None:
+    """A task failed, and the whole job."""
+    table = bf.open(golden("1.2.0", "mor"))
+    frame = spark.createDataFrame([("key-000125", "new")], "id string, region string")
+    assert_same(bs.locate(frame, table).toArrow(), table.locate(frame.toArrow()))
+    assert bs.lookup(frame, table).collect() == []
+
+
 def test_an_unknown_index_is_told_on_the_driver(
     spark: SparkSession, golden: Callable[[str, str], Path]
 ) -> None:
