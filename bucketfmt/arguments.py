@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _NAMES_SHOWN = 20
+_VALUE_CHARS_MAX = 200
 
 
 def check_bool(name: str, value: object) -> bool:
@@ -36,7 +37,7 @@ def check_bool(name: str, value: object) -> bool:
         TypeError: `value` is not a bool.
     """
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {value!r}")
+        raise TypeError(f"{name} is True or False, not {_shown(value)}")
     return value
 
 
@@ -47,7 +48,7 @@ def check_int(name: str, value: object, least: int | None = None, most: int | No
         TypeError: `value` is not an integer, or is a bool.
         ValueError: `value` is less than `least`, or more than `most`.
     """
-    message = f"{name} is an integer such as 4, not {value!r}"
+    message = f"{name} is an integer such as 4, not {_shown(value)}"
     if isinstance(value, bool):
         raise TypeError(message)
     try:
@@ -69,7 +70,7 @@ def check_number(name: str, value: object, least: float, most: float) -> float:
         ValueError: `value` is less than `least`, more than `most`, or NaN.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} is a number such as 1.5, not {value!r}")
+        raise TypeError(f"{name} is a number such as 1.5, not {_shown(value)}")
     if not value >= least:
         raise ValueError(f"{name} is {least} or more, not {value}")
     if value > most:
@@ -85,7 +86,7 @@ def check_text(name: str, value: object) -> str:
         ValueError: `value` holds half of a surrogate pair.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} is text, not {value!r}")
+        raise TypeError(f"{name} is text, not {_shown(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -103,7 +104,7 @@ def check_names(name: str, value: object) -> list[str]:
     if isinstance(value, str):
         return [check_text(name, value)]
     if not isinstance(value, Iterable):
-        raise TypeError(f"{name} is a list of texts, not {value!r}")
+        raise TypeError(f"{name} is a list of texts, not {_shown(value)}")
     found = list(value)
     for item in found:
         if not isinstance(item, str):
@@ -120,7 +121,9 @@ def check_texts(name: str, value: object) -> dict[str, str]:
         ValueError: a text holds half of a surrogate pair.
     """
     if not isinstance(value, Mapping):
-        raise TypeError(f"{name} is a dict of texts such as {{'key': 'value'}}, not {value!r}")
+        raise TypeError(
+            f"{name} is a dict of texts such as {{'key': 'value'}}, not {_shown(value)}"
+        )
     for key, text in value.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise TypeError(f"{name} is a dict of texts; write {str(key)!r}: {str(text)!r}")
@@ -136,7 +139,7 @@ def check_kind(name: str, value: object, kind: type | tuple[type, ...], wanted: 
         TypeError: `value` is of another type.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} is {wanted}, not {value!r}")
+        raise TypeError(f"{name} is {wanted}, not {_shown(value)}")
 
 
 def check_callable(name: str, value: object) -> None:
@@ -146,7 +149,7 @@ def check_callable(name: str, value: object) -> None:
         TypeError: `value` cannot be called.
     """
     if not callable(value):
-        raise TypeError(f"{name} is a function, not {value!r}")
+        raise TypeError(f"{name} is a function, not {_shown(value)}")
 
 
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
@@ -177,3 +180,12 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     some = list(known)[:_NAMES_SHOWN]
     more = f" and {len(known) - len(some)} more" if len(known) > len(some) else ""
     return f"there are {', '.join(some)}{more}" if some else "there are none"
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message shows it: rows, and all else that fills lines, by its type."""
+    text = repr(value)
+    if "\n" not in text and len(text) <= _VALUE_CHARS_MAX:
+        return text
+    package = type(value).__module__.partition(".")[0]
+    return f"a {package}.{type(value).__qualname__}".replace("a builtins.", "a ")
