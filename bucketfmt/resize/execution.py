@@ -24,29 +24,32 @@ class InThreads:
 
     Attributes:
         machine: Draws the number of an attempt.
+        announcer: Of the files of the instant, in all rounds: Hudi looks for markers of one kind.
         doing: What is done, for `progress`: for example `rehashing`.
         progress: Called as steps are done.
     """
 
     machine: Machine
+    announcer: Announcer
     doing: str
     progress: ProgressCallback | None = None
 
     def __call__(self, task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
         """Yield the receipts of each step, in order."""
-        store, attempt = task.basis.store, self.machine.new_attempt()
+        attempt = self.machine.new_attempt()
         steps = Steps(self.progress, self.doing, len(payloads))
-        announcer = Announcer(store, task.instant)
         tokened = [
             (payload, format_write_token(number, 0, attempt))
             for number, payload in enumerate(payloads)
         ]
 
         def rewrite(given: tuple[bytes, str]) -> list[bytes]:
-            receipts = task.rewrite(*given, announcer)
+            receipts = task.rewrite(*given, self.announcer)
             steps.step()
             return receipts
 
-        workers = self.machine.processors or task_count(store, [*map(size_of, payloads)])
-        with announcer.together([marker for given in tokened for marker in task.markers(*given)]):
+        sizes = [size_of(payload) for payload in payloads]
+        workers = self.machine.processors or task_count(self.announcer.store, sizes)
+        markers = [marker for given in tokened for marker in task.markers(*given)]
+        with self.announcer.together(markers):
             yield from map_in_order(rewrite, tokened, workers)

@@ -38,6 +38,7 @@ from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 
@@ -212,7 +213,9 @@ class StartedRewrite(StartedWork):
             doing: What is done, for `progress`: for example `rehashing`.
             progress: Called as steps are done.
         """
-        return self.run(InThreads(self._transaction.table.machine, doing, progress))
+        table = self._transaction.table
+        announcer = Announcer(table.store, self.instant)
+        return self.run(InThreads(table.machine, announcer, doing, progress))
 
     def may_catch_up(self, error: BucketfmtError) -> bool:
         """Whether `catch_up` may help: others changed the table, and nothing was published."""

@@ -33,6 +33,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.services.planned_slices import (
@@ -100,8 +101,9 @@ class StartedResize(ResumableWork):
 
     def run_in_threads(self, progress: ProgressCallback | None = None) -> CommitResult:
         """Rewrite all groups on the threads of this process, and publish. As `run`."""
-        machine = self._pending.table.machine
-        return self.run(InThreads(machine, "resizing", progress))
+        table = self._pending.table
+        announcer = Announcer(table.store, self.instant)
+        return self.run(InThreads(table.machine, announcer, "resizing", progress))
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Give the partitions their new rings, hide the old file groups and show the new ones.

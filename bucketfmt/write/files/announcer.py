@@ -35,7 +35,7 @@ class Announcer:
         """Set up; nothing is announced yet."""
         self.store = store
         self.requested_time = requested_time
-        self._together: Collection[MarkerName] = ()
+        self._together: frozenset[MarkerName] = frozenset()
         self._wait: Callable[[], int] | None = None  # until these are announced
         self._others: set[MarkerName] = set()
         self._numbers = count()  # of the files of markers after those
@@ -44,19 +44,25 @@ class Announcer:
     def together(self, markers: Sequence[MarkerName]) -> Iterator[None]:
         """Announce files by a few requests: on a disk before the body, else while it makes them.
 
-        To be used once, and where no other process writes files of the instant. As `early`, only
-        the process that keeps the instant alive does so. On a disk, a marker for each file would
-        be two or three waits for the disk for each.
+        To be used where no other process writes files of the instant; again for further files,
+        not before the body is left. As `early`, only the process that keeps the instant alive does
+        so. On a disk, a marker for each file would be two or three waits for the disk for each.
 
         Raises:
             StorageError: the store failed.
         """
-        if len(markers) < _TOGETHER_MIN or not is_kept_up(self.store, self.requested_time):
+        # Hudi looks for no direct markers of an instant that has files of markers.
+        are_direct = self._wait is None and (self._others or len(markers) < _TOGETHER_MIN)
+        if are_direct or not is_kept_up(self.store, self.requested_time):
             yield
             return
-        put = partial(put_markers_together, self.store, self.requested_time, markers)
+        if self._wait is None:
+            put = partial(put_markers_together, self.store, self.requested_time, markers)
+        else:
+            put = partial(self._put_more, self._wait(), markers)
         with beside(self.store, put) as wait:
-            self._together, self._wait = frozenset(markers), wait
+            self._together |= frozenset(markers)
+            self._wait = wait
             yield
 
     @contextmanager
@@ -91,6 +97,11 @@ class Announcer:
             first = self._wait()
             if marker in self._together:
                 return
-            number = first + next(self._numbers)
-            put_marker_file(self.store, self.requested_time, number, (marker,))
+            self._put_more(first, (marker,))
         self._others.add(marker)
+
+    def _put_more(self, first: int, markers: Collection[MarkerName]) -> int:
+        """Put one more file of markers after the first ones; return what `_wait` does."""
+        number = first + next(self._numbers)
+        put_marker_file(self.store, self.requested_time, number, markers)
+        return first

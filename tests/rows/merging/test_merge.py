@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -116,6 +117,34 @@ def test_delete_without_ordering_wins_and_a_later_row_resurrects() -> None:
     # b's row was the first after the delete; but it is older than the base row
     assert merged(rows(("a", 9, 0), ("b", 5, 5)), log, EVENT_TIME) == [5]
     assert merged(rows(("a", 9, 0), ("b", 5, 5)), log, OVERWRITE) == [3]
+
+
+@pytest.mark.rule("MERGE-11")
+@pytest.mark.parametrize("precision", [5, 28, 38])
+def test_decimals_in_logs_of_0_15_have_no_sign(precision: int) -> None:
+    """Hudi 0.15.0 read these keys so, of `decimal(28, 3)`; numbers stay numbers in the base."""
+    schema = schema_of(pa.decimal128(precision, 3))
+
+    def at(number: int, *values: tuple[str, str]) -> pa.Table:
+        ordered = [(key, Decimal(ts), number) for key, ts in values]
+        return rows(*ordered, schema=schema)
+
+    first = [("a", "3"), ("b", "-5"), ("c", "-5"), ("d", "7"), ("e", "30"), ("f", "0")]
+    later = [("a", "-5"), ("b", "3"), ("c", "-7"), ("d", "3"), ("e", "5"), ("f", "-0.001")]
+    log: list[Run] = [RowRun(at(1, *first)), RowRun(at(2, *later))]
+    won = {"a": 2, "b": 1, "c": 1, "d": 1, "e": 1, "f": 2}
+
+    def read(rules: MergeRules, base: pa.Table) -> dict[str, int]:
+        found = merge_log(log, rules, schema).apply(base)
+        return dict(zip(*found.select([0, 4]).to_pydict().values(), strict=True))
+
+    nothing = at(0, *((key, "0") for key in won))
+    assert read(OVERWRITE, nothing) == won
+    assert read(EVENT_TIME, at(0, *((key, "-9") for key in won))) == {
+        **dict.fromkeys("abcdef", 1),
+        "b": 2,
+    }
+    assert read(DEFAULT_PAYLOAD, nothing) == {**won, "a": 0, "b": 0, "c": 0, "f": 0}
 
 
 @pytest.mark.rule("MERGE-11")

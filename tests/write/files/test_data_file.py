@@ -110,6 +110,32 @@ def test_many_files_are_announced_together(kind: type[MemoryStore]) -> None:
     heartbeat.stop()
 
 
+@pytest.mark.parametrize("kind", [OverNetwork, MemoryStore])
+@pytest.mark.parametrize(("first", "second"), [(3, 1), (3, 4), (1, 4), (2, 2)])
+def test_the_markers_of_two_rounds_are_of_one_kind(
+    kind: type[MemoryStore], first: int, second: int
+) -> None:
+    """Hudi looks for no direct marker where there are files of markers, and left such files."""
+    store = RecordingStore(memory := kind())
+    heartbeat = Heartbeats(store).start(T)
+    announcer, markers = Announcer(store, T), some_markers(first + second)
+    for some in (markers[:first], markers[first:]):
+        with announcer.together(some):
+            for marker in some:
+                put_data_file(announcer, marker, "f", b"whole")
+    announced = {path: data for path, data in memory.files.items() if ".temp" in path}
+    if first < 3:
+        assert announced == {f".hoodie/.temp/{T}/{marker}": b"" for marker in markers}
+    else:
+        assert announced == {
+            f"{MARKERS}.type": b"TIMELINE_SERVER_BASED",
+            f"{MARKERS}0": lines_of(*markers[:first]),
+            f"{MARKERS}1": lines_of(*markers[first:]),
+        }
+    assert load_markers(store, T) == {*markers}
+    heartbeat.stop()
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_few_files_are_announced_one_by_one(number: int) -> None:
     store = RecordingStore(OverNetwork())
