@@ -5,11 +5,12 @@ I/O, read only. Source: HoodieTableMetaClient.loadIndexDefForTable, HoodieRecord
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from bucketfmt.errors import NotFoundError
+from bucketfmt.errors import CorruptError, NotFoundError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.paths import check_relative_path
@@ -28,6 +29,7 @@ __all__ = [
 
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
+_PAUSES_S = (0.05, 0.2, 0.5)  # before damaged definitions are read again
 _FUNCTIONS = (None, "", "identity")
 
 
@@ -36,6 +38,9 @@ def load_index_definitions(
 ) -> Mapping[str, IndexDefinition]:
     """Return the definitions of indexes by partition of the metadata table.
 
+    Hudi writes them in place while it makes an index, so that half of them may be there for a
+    moment: damaged definitions are read again before they count as damaged.
+
     Raises:
         CorruptError: the definitions are damaged.
         StorageError: the store failed.
@@ -43,11 +48,17 @@ def load_index_definitions(
     path = config.properties.get(INDEX_DEFINITIONS)
     if not path:
         return {}
-    try:
-        data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
-    except NotFoundError:
-        return {}
-    return decode_index_definitions(data)
+    for pause in (*_PAUSES_S, None):
+        try:
+            data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
+            return decode_index_definitions(data)
+        except NotFoundError:  # noqa: PERF203  (a try for each read)
+            return {}
+        except CorruptError:
+            if pause is None:
+                raise
+            time.sleep(pause)
+    raise AssertionError("the last read returns or raises")
 
 
 def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence[str] | None:
