@@ -13,6 +13,8 @@ from bucketfmt.storage.stores.local_store import LocalStore
 
 __all__ = ["open_store"]
 
+_SCHEMES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "webhdfs", "memory"}
+
 
 def open_store(
     uri: str | os.PathLike[str],
@@ -26,14 +28,19 @@ def open_store(
 
     Raises:
         TypeError: `uri` is neither text nor a path.
-        ValueError: `uri` is text that is no path, fsspec knows no such protocol, or options were
-            given for a local path.
+        ValueError: `uri` is empty or no path, lacks a slash of a URL's two, or fsspec knows no
+            such protocol; or options were given for a local path.
         StorageError: the file system of that protocol could not be set up.
     """
     check_kind("uri", uri, (str, os.PathLike), "a path or a URL")
     text = check_text("uri", os.fspath(uri))
+    if not text:  # as of a variable of a shell that is not set
+        raise ValueError("uri is empty; the folder of this process is '.'")
     if "\0" in text:
         raise ValueError(f"uri is a path or a URL without null characters, not {text!r}")
+    scheme, colon, path = text.partition(":/")
+    if colon and scheme in _SCHEMES and not path.startswith("/"):
+        raise ValueError(f"{text}: a URL has two slashes: {scheme}://{path}")
     is_url = ("://" in text or "::" in text) and not text.startswith("/")
     for prefix in ("file://", "local://", "file:"):
         if "::" not in text and text.startswith(prefix):

@@ -12,7 +12,7 @@ import pytest
 
 from bucketfmt.errors import LimitError, StorageError
 from bucketfmt.limits import Limits
-from bucketfmt.storage import folder_names
+from bucketfmt.storage.stores import folder_names
 from bucketfmt.storage.stores.folder_names import list_at_one_moment
 from bucketfmt.storage.stores.local_store import LocalStore
 

@@ -21,9 +21,9 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.format.names.names import find_data_file_name
-from bucketfmt.storage import local_store
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores import local_store
 from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.testing import StoreContract
 

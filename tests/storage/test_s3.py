@@ -7,9 +7,9 @@ import pytest
 
 from bucketfmt.errors import LimitError, StorageError
 from bucketfmt.limits import Limits
-from bucketfmt.storage import s3_store
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.stores import s3_store
 from bucketfmt.testing import StoreContract
 from tests.storage.faulty_server import ServerFault, faulty_proxy
 

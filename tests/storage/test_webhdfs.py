@@ -15,8 +15,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import NotFoundError, StorageError
-from bucketfmt.storage import webhdfs_store
 from bucketfmt.storage.open import open_store
+from bucketfmt.storage.stores import webhdfs_store
 from tests.rotation import seed
 from tests.storage.fake_webhdfs import fake_webhdfs
 from tests.storage.faulty_server import STALL_S, FaultyProxy, Protocol, ServerFault, faulty_proxy

@@ -1,0 +1,34 @@
+"""Which store a path or URL means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.stores.local_store import LocalStore
+from tests.write.models import create_table, rows
+
+
+def test_an_empty_path_is_not_the_folder_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`bucketfmt delete "$TABLE"` without such a variable wrote to the table it was called in."""
+    create_table(f"{tmp_path}/t", bf.SimpleBucketIndex(1)).upsert(rows([1], ts=1))
+    monkeypatch.chdir(tmp_path / "t")
+    with pytest.raises(ValueError, match="uri is empty"):
+        bf.open("")
+    assert bf.open(".").scan().count() == 1
+
+
+@pytest.mark.parametrize("url", ["s3:/lake/t", "gs:/t", "abfss:/c@a/t", "memory:/t"])
+def test_a_url_has_two_slashes(url: str) -> None:
+    with pytest.raises(ValueError, match=url.replace(":/", "://")):
+        open_store(url, {"key": "k"})
+
+
+@pytest.mark.parametrize("path", ["c:/t", "a:/b", "x/s3:/t", "/s3:/t", "file:/t", "file:///t"])
+def test_other_paths_are_local(path: str) -> None:
+    assert isinstance(open_store(path), LocalStore)
