@@ -291,7 +291,7 @@ def _keys_of_rows(
     fields = config.record_key_fields
     if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
-        raise ValueError(f"rows to look up need the column {RECORD_KEY}, or all of: {wanted}")
+        raise ValueError(f"rows that name keys need the column {RECORD_KEY}, or all of: {wanted}")
     if is_encoding_open(config) and find_encoding is None:
         raise ValueError(
             f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "
