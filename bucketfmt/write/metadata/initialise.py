@@ -187,7 +187,7 @@ def drop_partitions(
     if any(is_expression_index(name) or is_secondary_index(name) for name in gone):
         known = load_index_definitions(table.store, table.config, table.limits)
         # First: after a crash amid this, the partitions are still listed.
-        forget_definitions(table, _find_harmful(gone, known))
+        _forget(table, known, _find_harmful(gone, known))
     if "files" in gone:
         now = table.machine.now()
         drop_metadata_table(table.store, table.limits, now, table.check_held, unfinished)
@@ -223,7 +223,13 @@ def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
         CorruptError: the definitions are damaged.
         StorageError: the store failed.
     """
-    known = load_index_definitions(table.store, table.config, table.limits)
+    _forget(table, load_index_definitions(table.store, table.config, table.limits), names)
+
+
+def _forget(
+    table: LockedTable, known: Mapping[str, IndexDefinition], names: Collection[str]
+) -> None:
+    """Put the definitions that are left of the known ones, if some of them go."""
     left = {name: own for name, own in known.items() if name not in names}
     if len(left) < len(known):
         path = check_relative_path(table.config.properties[INDEX_DEFINITIONS], table.limits)
