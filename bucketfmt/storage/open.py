@@ -36,7 +36,7 @@ def open_store(
     text = check_text("uri", os.fspath(uri))
     if not text:  # as of a variable of a shell that is not set
         raise ValueError(
-            "uri is empty; a table is at a path or a URL, and '.' is the folder of this process"
+            f"a table is at a path or a URL, not {text!r}; '.' is the folder of this process"
         )
     if "\0" in text:
         raise ValueError(f"uri is a path or a URL without null characters, not {text!r}")

@@ -18,7 +18,7 @@ def test_an_empty_path_is_not_the_folder_of_the_process(
     """`bucketfmt delete "$TABLE"` without such a variable wrote to the table it was called in."""
     create_table(f"{tmp_path}/t", bf.SimpleBucketIndex(1)).upsert(rows([1], ts=1))
     monkeypatch.chdir(tmp_path / "t")
-    with pytest.raises(ValueError, match="uri is empty"):
+    with pytest.raises(ValueError, match="a table is at a path or a URL, not"):
         bf.open("")
     assert bf.open(".").scan().count() == 1
 
