@@ -41,6 +41,7 @@ from bucketfmt.timeline.timeline import COMMIT_ACTIONS, Instant, Timeline
 __all__ = [
     "STALE_AFTER",
     "find_empty_commits",
+    "find_folders_for_files",
     "find_lost_timeline",
     "find_missing_requests",
     "find_stale_instants",
@@ -63,8 +64,10 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
     `now` has a time zone.
     """
     folder = state.config.timeline_path
-    files = [entry for entry in state.store.list(folder) if not entry.is_dir]
+    entries = state.store.list(folder)
+    files = [entry for entry in entries if not entry.is_dir]
     timeline = state.timeline
+    yield from find_folders_for_files(entries, state.config.timeline_layout)
     yield Counted("instants", len(timeline.instants))
     empty = list(find_empty_commits(files, state.config.timeline_layout))
     yield from empty
@@ -180,6 +183,25 @@ def _needs_plan(state: ExaminedState, instant: Instant) -> bool:
         return state.config.timeline_layout == 1
     begun = load_commit_metadata(state.store, state.config, instant, state.limits)
     return WriteOperation.find(begun.operation_type) in (None, WriteOperation.CLUSTER)
+
+
+def find_folders_for_files(entries: Sequence[FileInfo], layout: int) -> Iterator[Finding]:
+    """Yield T001 for folders that have the name of an instant's file.
+
+    Args:
+        entries: The timeline folder.
+        layout: `TableConfig.timeline_layout`.
+    """
+    for entry in entries:
+        found = find_instant_file(entry.name, layout) if entry.is_dir else None
+        if found is not None:
+            state = found.state.name.lower()
+            yield Finding.of(
+                "T001",
+                f"a folder is in the place of the file of the {state} {found.action}",
+                paths=[entry.path],
+                instants=[found.requested_time],
+            )
 
 
 def find_empty_commits(files: Sequence[FileInfo], layout: int) -> Iterator[Finding]:

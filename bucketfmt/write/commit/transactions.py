@@ -23,6 +23,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
 from bucketfmt.write.commit.locked_table import LatePlanError, LockableTable, LockedTable
+from bucketfmt.write.commit.lost_timeline import check_not_lost
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.table_access import TableAccess
 from bucketfmt.write.commit.transaction import Transaction
@@ -122,10 +123,12 @@ class Transactions(LockableTable):
                 tables.
             LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
+            CorruptError: the timeline has no instant, but there are data files.
         """
         content = RequestedReplaceMetadata() if action == "replacecommit" else None
         with ExitStack() as beginning, self.recovered(begins=True) as table:
             config, timeline = table.config, table.timeline
+            check_not_lost(self.store, config, timeline)
             instant, heartbeat = table.request_alive(action, content)
             transaction = Transaction(
                 self, self._keyed_commits, config, timeline, instant, heartbeat

@@ -150,3 +150,26 @@ def test_two_that_write_by_turns_leave_what_a_dict_holds(tmp_path: Path, seed: i
             table.upsert(given)
             model.upsert(given)
     assert read(store) == [model.rows[key] for key in sorted(model.rows)]
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_table_that_lost_its_timeline_takes_no_write(
+    tmp_path: Path, version: int, table_type: str
+) -> None:
+    """A first instant would make the files before it readable, beside the rows of the write."""
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(2), table_type, table_version=version)
+    table.upsert(rows([1, 2], ts=1))
+    before = read(table.store)
+    timeline = tmp_path / "t" / table.config.timeline_path
+    kept = {path: path.read_bytes() for path in timeline.iterdir() if path.is_file()}
+    kept = {path: data for path, data in kept.items() if path.name[:1].isdigit()}
+    for path in kept:
+        path.unlink()
+    with pytest.raises(bf.CorruptError, match="Put the files of the timeline back") as refused:
+        bf.open(table.uri).upsert(rows([2, 3], ts=2))
+    assert refused.value.path == table.config.timeline_path
+    assert not [path for path in timeline.iterdir() if path.name[:1].isdigit()]
+    for path, data in kept.items():
+        path.write_bytes(data)
+    assert read(table.store) == before
