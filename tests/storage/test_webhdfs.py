@@ -1,4 +1,4 @@
-"""Nodes of HDFS that stall, reset, refuse or lie: what is read is right, or there is an error."""
+"""Tables on HDFS, whose nodes stall, reset, refuse or lie at times."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -15,18 +16,36 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import NotFoundError, StorageError
+from bucketfmt.format.names.paths import is_temporary_name
 from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from bucketfmt.storage.stores import webhdfs_store
+from bucketfmt.storage.stores.fsspec_store import FsspecStore
+from bucketfmt.storage.stores.webhdfs_store import WebHdfsStore
+from bucketfmt.testing import StoreContract
 from tests.rotation import seed
 from tests.storage.fake_webhdfs import fake_webhdfs
 from tests.storage.faulty_server import STALL_S, FaultyProxy, Protocol, ServerFault, faulty_proxy
-from tests.write.models import SCHEMA, create_table, rows
+from tests.write.models import NO_SERVICES, create_table, rows
+from tests.write.remote.faulty_trial import Trial
+
+
+def without_newest(listing: bytes) -> bytes:
+    told = json.loads(listing)
+    entries = told["FileStatuses"]["FileStatus"]
+    files = [entry for entry in entries if entry["type"] == "FILE"]
+    newest = max(
+        files, key=lambda file: (file["modificationTime"], file["pathSuffix"]), default=None
+    )
+    kept = [entry for entry in entries if entry is not newest]
+    return json.dumps({"FileStatuses": {"FileStatus": kept}}).encode()
+
 
 _WEBHDFS = Protocol(
     listing=re.compile("op=LISTSTATUS"),
     content=re.compile("^/data/"),
     condition=re.compile("(?!)"),
-    without_newest=lambda listing: listing,
+    without_newest=without_newest,
     error=lambda _, name: (
         "application/json",
         json.dumps({"RemoteException": {"exception": name, "message": "struck"}}),
@@ -37,8 +56,8 @@ _READS = [
     for fault in ServerFault
     if fault not in (ServerFault.LATE_LISTING, ServerFault.REFUSED_AFTER)
 ]
-_REFUSAL = r"read only: .* before the file has its content, .* no file on condition; keep the table"
 _REQUESTS = 14  # of the read below, at least
+_LISTINGS_OF_UPSERT, _REQUESTS_OF_UPSERT = 9, 72
 
 
 class Reading:
@@ -127,39 +146,6 @@ def test_an_error_of_a_data_node_is_not_the_content_of_a_file(reading: Reading) 
         store.read(".hoodie/missing", 1 << 20)
 
 
-def test_writes_are_refused_with_the_reason_before_anything_is_sent(reading: Reading) -> None:
-    def opened(lock: Literal["auto", "filesystem", "process"]) -> bf.Table:
-        writer = bf.WriterConfig(lock=lock, services=None)
-        return bf.open(reading.uri, {"user": "tests"}, writer=writer)
-
-    table, by_file, by_process = opened("auto"), opened("filesystem"), opened("process")
-    rows_of_one = rows([0], 3)
-    reading.proxy.strike(0, ServerFault.RESET_BEFORE)
-    for write in (
-        lambda: table.upsert(rows_of_one),
-        lambda: by_file.upsert(rows_of_one),
-        lambda: by_process.upsert(rows_of_one),
-        lambda: by_process.delete(pa.table({"id": ["key-000003"], "region": ["us"]})),
-        by_process.compact,
-        by_process.savepoint,
-        by_process.metadata_table.init,
-        lambda: table.maintain(bf.Services(compact_after=1)),
-        lambda: bf.create(
-            f"{reading.uri}_new",
-            schema=SCHEMA,
-            record_key=["id"],
-            index=bf.SimpleBucketIndex(2),
-            storage_options={"user": "tests"},
-        ),
-    ):
-        with pytest.raises(bf.UnsupportedError, match=_REFUSAL):
-            write()
-    assert {told.partition(" ")[0] for told in reading.proxy.seen} == {"GET"}
-    due = table.preview_compaction()
-    assert due.file_groups
-    assert due == reading.local.preview_compaction()
-
-
 def test_requests_of_reads(reading: Reading) -> None:
     """As `docs/how-to/hdfs.md` has them: fsspec asks for the state of a file twice."""
 
@@ -181,6 +167,28 @@ def test_requests_of_reads(reading: Reading) -> None:
     assert requests_of(lambda: opened[0].lookup(key)) <= 1 + 4 + 4
 
 
+def test_requests_of_writes(trial: Trial) -> None:
+    """As `docs/how-to/hdfs.md` has them."""
+
+    def requests_of(work: Callable[[], object]) -> int:
+        trial.proxy.strike(-1, ServerFault.RESET_BEFORE)
+        work()
+        return len(trial.proxy.seen)
+
+    store = trial.struck.store
+    assert requests_of(lambda: store.put_if_absent("d/f", b"one")) == 3
+    assert requests_of(lambda: store.replace("d/f", b"two")) == 3
+    _, version = store.read_versioned("d/f", 9)
+    assert requests_of(lambda: store.replace_if("d/f", b"three", version)) == 7
+    assert requests_of(lambda: store.replace_if("d/f", b"four", version)) == 1
+    assert requests_of(lambda: store.delete("d/f")) == 1
+    table = bf.open(trial.struck.uri, {"user": "tests"}, writer=NO_SERVICES)
+    table.upsert(rows([0], 5))
+    seen = requests_of(lambda: table.upsert(rows([0], 6)))
+    print(*trial.proxy.seen, sep="\n")
+    assert seen <= 72
+
+
 def test_a_file_system_of_the_caller_keeps_its_session(reading: Reading) -> None:
     url = reading.uri
     own, _ = fsspec.core.url_to_fs(url, user="tests")
@@ -195,3 +203,183 @@ def requests_of_a_read(reading: Reading) -> list[str]:
     reading.proxy.strike(0, ServerFault.UNAVAILABLE)
     store.read(".hoodie/hoodie.properties", 1 << 20)
     return list(reading.proxy.seen)
+
+
+class TestWebHdfs(StoreContract):
+    @pytest.fixture
+    def uri(self, tmp_path: Path) -> Iterator[str]:
+        with fake_webhdfs(tmp_path) as url:
+            yield as_webhdfs(url) + "/trips"
+
+    @pytest.fixture
+    def store(self, uri: str) -> Store:
+        return open_store(uri, {"user": "tests"})
+
+    @pytest.fixture
+    def other(self, uri: str) -> Store:
+        return open_store(uri, {"user": "tests"})
+
+
+def as_webhdfs(url: str) -> str:
+    return url.replace("http://", "webhdfs://")
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    with pytest.MonkeyPatch.context() as patch, fake_webhdfs(tmp_path) as url:
+        patch.setattr(webhdfs_store, "_FIRST_WAIT_S", 0.001)
+        with faulty_proxy(url, _WEBHDFS) as proxy:
+            uris = (f"{as_webhdfs(each)}/trips" for each in (url, proxy.url))
+            yield Trial(proxy, next(uris), {"user": "tests"}, {"user": "tests"}, next(uris))
+
+
+_WRITE_FAULTS = [fault for fault in ServerFault if fault is not ServerFault.REFUSED_AFTER]
+
+
+def requests_of(fault: ServerFault, draw: str, config: pytest.Config) -> list[int]:
+    is_listing = fault is ServerFault.LATE_LISTING
+    last = _LISTINGS_OF_UPSERT if is_listing else _REQUESTS_OF_UPSERT
+    every = range(1, last + 1)
+    if config.getoption("--every-case"):
+        return list(every)
+    return Random(f"{seed()} {draw} {fault.name}").sample(every, 2)
+
+
+def strike(
+    trial: Trial, at: int, fault: ServerFault, patch: pytest.MonkeyPatch, *, lasts: bool = False
+) -> bool:
+    patch.setattr(webhdfs_store, "_SILENCE_S", STALL_S / 2 if "STALL" in fault.name else 60.0)
+    return trial.upsert(at, fault, lasts=lasts)
+
+
+@pytest.mark.rotated(2, among="writes on HDFS", one_of=2)
+@pytest.mark.parametrize("fault", _WRITE_FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_that_passes_amid_a_write(
+    trial: Trial,
+    fault: ServerFault,
+    pytestconfig: pytest.Config,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for at in requests_of(fault, "writes", pytestconfig):
+        assert strike(trial, at, fault, monkeypatch), at
+    assert trial.direct.check(depth="full").status == "clean"
+
+
+@pytest.mark.rotated(2, among="writes on HDFS", one_of=2)
+@pytest.mark.parametrize("fault", _WRITE_FAULTS, ids=lambda fault: fault.name)
+def test_an_outage_amid_a_write(
+    trial: Trial,
+    fault: ServerFault,
+    pytestconfig: pytest.Config,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for at in requests_of(fault, "writes that fail", pytestconfig):
+        strike(trial, at, fault, monkeypatch, lasts=True)
+    assert trial.upsert(0, ServerFault.RESET_BEFORE)
+    assert trial.direct.check(depth="full").status == "clean"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[WebHdfsStore]:
+    with fake_webhdfs(tmp_path) as url:
+        store = open_store(f"{as_webhdfs(url)}/trips", {"user": "tests"})
+        assert isinstance(store, WebHdfsStore)
+        yield store
+
+
+class Killed(BaseException):
+    """The process died."""
+
+
+def die_before(store: WebHdfsStore, operation: str) -> Callable[[], None]:
+    """Have the store die before its first request of this operation; return what mends it."""
+    call = store._call
+
+    def die(method: str, asked: str, full: str, **given: str) -> Any:
+        if asked == operation or died:
+            died.append(asked)
+            raise Killed
+        return call(method, asked, full, **given)
+
+    died: list[str] = []
+    store._call = die  # type: ignore[method-assign]
+
+    def mend() -> None:
+        store._call = call  # type: ignore[method-assign]
+
+    return mend
+
+
+@pytest.mark.parametrize("operation", ["RENAME", "SETXATTR", "CREATE"])
+def test_whoever_dies_while_it_replaces_a_file_holds_nobody_up(
+    served: WebHdfsStore, operation: str
+) -> None:
+    served.put_if_absent("d/f", b"one")
+    _, version = served.read_versioned("d/f", 9)
+    for _ in range(3):
+        mend = die_before(served, operation)
+        with pytest.raises(Killed):
+            served.replace_if("d/f", b"two", version)
+        mend()
+    assert served.read("d/f", 9) == b"one"
+    assert served.replace_if("d/f", b"three", version) == served.read_versioned("d/f", 9)[1]
+    assert served.read("d/f", 9) == b"three"
+    left = {entry.name for entry in served.list("d")} - {"f"}
+    assert all(map(is_temporary_name, left))
+    assert len(left) == (3 if operation == "SETXATTR" else 0)  # a clean removes them
+
+
+def test_a_claim_that_was_outbid_renames_nothing(served: WebHdfsStore) -> None:
+    """One stands still before it renames; another claims the version, and replaces the file."""
+    served.put_if_absent("d/f", b"one")
+    _, version = served.read_versioned("d/f", 9)
+    call, found = served._call, []
+
+    def call_late(method: str, asked: str, full: str, **given: str) -> Any:
+        if asked == "RENAME" and not found:
+            found.append(None)
+            found.append(served.replace_if("d/f", b"other", version))
+        return call(method, asked, full, **given)
+
+    served._call = call_late  # type: ignore[method-assign]
+    assert served.replace_if("d/f", b"late", version) is None
+    assert found[1] == served.read_versioned("d/f", 9)[1]
+    assert served.read("d/f", 9) == b"other"
+    assert [entry.name for entry in served.list("d")] == ["f"]
+
+
+def test_a_claim_cannot_have_another_file_removed(served: WebHdfsStore) -> None:
+    served.put_if_absent("d/f", b"one")
+    served.put_if_absent("e/.bucketfmt-x.tmp", b"kept")
+    served.put_if_absent("d/kept", b"kept")
+    _, version = served.read_versioned("d/f", 9)
+    for number, name in enumerate(("kept", ".bucketfmt-/../../e/.bucketfmt-x.tmp", "", "../e")):
+        given = {"xattr.name": f"user.bucketfmt.next.{number}", "xattr.value": f'"{name}"'}
+        served._call("PUT", "SETXATTR", f"{served._root}/d/f", flag="CREATE", **given)
+    assert served.replace_if("d/f", b"two", version) is not None
+    assert served.read("d/kept", 9) == served.read("e/.bucketfmt-x.tmp", 9) == b"kept"
+
+
+def test_a_version_that_too_many_claim(served: WebHdfsStore) -> None:
+    served.put_if_absent("d/f", b"one")
+    _, version = served.read_versioned("d/f", 9)
+    for number in range(30):
+        given = {"xattr.name": f"user.bucketfmt.next.{number}", "xattr.value": '"x"'}
+        served._call("PUT", "SETXATTR", f"{served._root}/d/f", flag="CREATE", **given)
+    with pytest.raises(StorageError, match="30 processes died while they replaced this version"):
+        served.replace_if("d/f", b"two", version)
+    assert [entry.name for entry in served.list("d")] == ["f"]
+
+
+def test_hdfs_by_the_client_of_java_is_read_only(tmp_path: Path) -> None:
+    """`hdfs:` by pyarrow creates a file before it has its content."""
+    store = FsspecStore(f"simplecache::file://{tmp_path}", {})
+    store._protocol = "hdfs"
+    for write in (
+        lambda: store.put_if_absent("f", b"1"),
+        lambda: store.replace("f", b"1"),
+        lambda: store.delete("f"),
+    ):
+        with pytest.raises(bf.UnsupportedError, match="over hdfs; give the URL webhdfs://HOST"):
+            write()
+    assert not list(tmp_path.iterdir())

@@ -45,10 +45,12 @@ class Place:
     Attributes:
         root: The URL below which tables go.
         options: As of `storage_options`.
+        hadoop: The same place as Hudi reaches it, where that is another URL.
     """
 
     root: str
     options: Mapping[str, Any]
+    hadoop: str = ""
 
     def new_uri(self) -> str:
         """Return the URL of a folder that nobody has used."""
@@ -227,18 +229,21 @@ def _azure() -> Iterator[Place]:
 
 @contextmanager
 def run_hdfs() -> Iterator[Place]:
-    """HDFS by Hadoop's mini cluster, of Maven, with one data node. Not written to by bucketfmt."""
+    """HDFS by Hadoop's mini cluster, of Maven, with one data node."""
     jars, java = _find("hdfs", "jars"), _command("java")
-    port = _free_port()
+    port, rpc_port = _free_port(), _free_port()
     with tempfile.TemporaryDirectory() as folder:
         command = [java, "-Xmx512m", f"-Dtest.build.data={folder}/data", "-cp", f"{jars}/*"]
         cluster = ["org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"]
-        settings = ["-httpport", f"{port}", "-D", "dfs.permissions.enabled=false"]
+        ports = ["-httpport", f"{port}", "-nnport", f"{rpc_port}"]
+        settings = [*ports, "-D", "dfs.permissions.enabled=false"]
         with _run([*command, *cluster, *settings], folder) as process:
             # Names a data node for the file once there is one; the name node listens before.
             url = f"http://127.0.0.1:{port}/webhdfs/v1/f?op=CREATE&noredirect=true&user.name=tests"
             _await(process, folder, _is_ok(urllib.request.Request(url, method="PUT")))
-            yield Place(f"webhdfs://127.0.0.1:{port}", {"user": "tests"})
+            yield Place(
+                f"webhdfs://127.0.0.1:{port}", {"user": "tests"}, f"hdfs://127.0.0.1:{rpc_port}"
+            )
 
 
 def _is_ok(request: urllib.request.Request) -> Callable[[], bool]:
@@ -258,5 +263,6 @@ SERVERS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "versitygw": _versitygw,
     "fake-gcs-server": _gcs,
     "azurite": _azure,
+    "hdfs": run_hdfs,
 }
 """How each server is started."""

@@ -1,20 +1,23 @@
-"""Tables on HDFS are read by WebHDFS, and refused where they would be written."""
+"""Hudi and bucketfmt write to one table on HDFS in turns: one by RPC, the other by WebHDFS."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from tests.interop.engines.hudi_session import HudiSession
+from tests.interop.replays.plans import VERSIONS
+from tests.interop.turns.sides import Hudi
 from tests.stores.servers import Place, run_hdfs
-from tests.write.models import SCHEMA, create_table, rows
+from tests.write.models import NO_SERVICES, Model, create_table, rows
 
 pytestmark = pytest.mark.stores
+
+_TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 
 
 @pytest.fixture(scope="module")
@@ -23,67 +26,65 @@ def hdfs() -> Iterator[Place]:
         yield place
 
 
-def put(place: Place, folder: Path) -> str:
-    """Upload a table; return its URL."""
-    uri = place.new_uri()
-    fs, root = fsspec.core.url_to_fs(uri, **place.options)
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        target = f"{root}/{path.relative_to(folder).as_posix()}"
-        fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-        fs.pipe_file(target, path.read_bytes())
-    return uri
+@pytest.fixture(scope="module", params=VERSIONS)
+def session(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HudiSession]:
+    session = HudiSession(request.param, tmp_path_factory.mktemp("hudi") / request.param)
+    # Hudi 0.15 reads no HFile on HDFS of Hadoop 3: its HBase is made for Hadoop 2.
+    session.metadata = "off" if request.param == "0.15.0" else "index"
+    yield session
+    session.close()
 
 
-def files(place: Place, uri: str) -> dict[str, Any]:
-    fs, root = fsspec.core.url_to_fs(uri, **place.options)
-    return {path: info["size"] for path, info in fs.find(root, detail=True).items()}
+_BY_METADATA = {"hoodie.metadata.enable": "true"}
+
+
+def by_key(table: pa.Table) -> dict[tuple[str, str], dict[str, Any]]:
+    names = ["id", "name", "price", "ts", "region"]
+    return {(row["region"], row["id"]): row for row in table.select(names).to_pylist()}
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-def test_reads(
-    hdfs: Place, tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
-) -> None:
-    local = create_table(tmp_path / "trips", bf.SimpleBucketIndex(2), table_type)
-    first = local.upsert(rows(range(30), 1))
-    local.upsert(rows(range(10, 40), 2))
-    local.delete(pa.table({"id": ["key-000012"], "region": ["us"]}))
-    uri = put(hdfs, tmp_path / "trips")
-    table = bf.open(uri, hdfs.options)
-    for read in (
-        lambda t: t.scan().to_arrow(),
-        lambda t: t.scan(as_of=first.completion_time).to_arrow(),
-        lambda t: t.scan(filter="ts > 1", columns=["id", "ts", "region"]).to_arrow(),
-        lambda t: t.lookup(pa.table({"id": ["key-000003", "key-000012"], "region": ["us"] * 2})),
-    ):
-        expected, found = (
-            read(t).sort_by([("region", "ascending"), ("id", "ascending")]) for t in (local, table)
-        )
-        assert expected.num_rows
-        assert found.equals(expected)
-    assert table.check(depth="full").status == "clean"
-
-
-def test_writes_are_refused_and_leave_nothing(hdfs: Place, tmp_path: Path) -> None:
-    local = bf.create(
-        tmp_path / "trips",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        index=bf.SimpleBucketIndex(2),
-        table_type="MERGE_ON_READ",
+def test_writing_in_turns(hdfs: Place, session: HudiSession, table_type: Any) -> None:
+    uri, model = hdfs.new_uri(), Model()
+    table = create_table(
+        uri,
+        bf.SimpleBucketIndex(2),
+        table_type,
+        table_version=_TABLE_VERSIONS[session.version],
+        storage_options=hdfs.options,
+        writer=NO_SERVICES,
     )
-    local.upsert(rows(range(6), 1))
-    uri = put(hdfs, tmp_path / "trips")
-    before = files(hdfs, uri)
-    table = bf.open(uri, hdfs.options)
-    gone = pa.table({"id": ["key-000000"], "region": ["us"]})
-    locked = bf.open(uri, hdfs.options, writer=bf.WriterConfig(lock="process"))
-    for write in (
-        lambda: table.upsert(rows([0], 2)),
-        lambda: table.delete(gone),
-        lambda: locked.upsert(rows([0], 2)),
-    ):
-        with pytest.raises(bf.UnsupportedError, match="HDFS are read only"):
-            write()
-    assert files(hdfs, uri) == before
-    assert table.scan().count() == 6
+    hudi = Hudi(session, table)
+    hudi._uri = by_hadoop = uri.replace(hdfs.root, hdfs.hadoop)
+
+    def read_by_hudi() -> dict[tuple[str, str], dict[str, Any]]:
+        found = by_key(session.read(by_hadoop))
+        if session.has_metadata_table:
+            assert by_key(session.read(by_hadoop, _BY_METADATA)) == found
+        return found
+
+    for turn, (first, last) in enumerate(((0, 30), (10, 40), (5, 50), (0, 20)), 1):
+        given = rows(range(first, last), turn, float(turn))
+        if turn % 2:
+            table.upsert(given, codec="gzip")
+        else:
+            hudi.upsert(given)
+        model.upsert(given)
+        assert by_key(table.scan().to_arrow()) == model.rows
+        assert read_by_hudi() == model.rows
+    gone = rows([3, 12, 33], 9)
+    table.delete(gone.select(["id", "region"]))
+    model.delete(gone["id"].to_pylist())
+    assert read_by_hudi() == model.rows
+    if table_type == "MERGE_ON_READ":
+        done = table.compact(codec="gzip")
+        assert done is not None
+        assert read_by_hudi() == model.rows
+        hudi.upsert(given)
+        model.upsert(given)
+        hudi.compact()
+    assert by_key(table.scan().to_arrow()) == model.rows
+    report = table.check(depth="full")
+    assert report.status == "clean", report.findings

@@ -1,4 +1,4 @@
-"""A `Store` over any fsspec file system, such as HTTP, WebHDFS or a chain of them.
+"""A `Store` over any fsspec file system, such as HTTP, `hdfs:` or a chain of them.
 
 Does I/O. A file system is written to only where bucketfmt knows how it creates a file unless the
 file exists, and how it replaces a file on condition. Each of those has a subclass, which overrides
@@ -99,7 +99,7 @@ class FsspecStore:
                 raise ValueError(f"{url}: unknown scheme {self._protocol}://; {_SCHEMES}") from None
             raise  # the caller's URL or options
         except Exception as error:
-            if self._protocol in ("hdfs", "arrow_hdfs") and isinstance(error, OSError):
+            if self._protocol in _HDFS and isinstance(error, OSError):
                 raise StorageError(f"{_first_line(error)}; {_HDFS_NEEDS}", path=url) from error
             raise _storage_error(error, url) from error
         return (fs, this_process()), root.rstrip("/")
@@ -251,14 +251,14 @@ class FsspecStore:
             raise self._refusal()
 
     def _refusal(self) -> UnsupportedError:
-        reason = (
-            _HDFS_IS_READ
-            if self._protocol in _HDFS
-            else "bucketfmt knows no way to create a file atomically and to replace a file on "
-            f"condition over {self._protocol}"
-        )
         return UnsupportedError(
-            f"{reason}; keep the table on a local disk, S3, Google Cloud Storage or Azure"
+            "bucketfmt knows no way to create a file atomically and to replace a file on condition "
+            f"over {self._protocol}; "
+            + (
+                "give the URL webhdfs://HOST:PORT/PATH"
+                if self._protocol in _HDFS
+                else "keep the table on a local disk, S3, Google Cloud Storage, Azure or HDFS"
+            )
         )
 
     def _size(self, full: str) -> int:
@@ -335,6 +335,8 @@ class _RaisingFile(io.RawIOBase):
 
 def _file_info(path: str, entry: Mapping[str, Any]) -> FileInfo:
     modified = next((entry[key] for key in _MODIFIED_KEYS if entry.get(key)), None)
+    if modified is None and entry.get("modificationTime"):  # of HDFS, in milliseconds
+        modified = entry["modificationTime"] / 1000
     if isinstance(modified, str):
         try:
             modified = datetime.fromisoformat(modified.replace("Z", "+00:00"))
@@ -354,11 +356,7 @@ _PACKAGES = {
 _OPTION_ERRORS = frozenset(  # of botocore, beside those that Python raises
     {"NoCredentialsError", "ParamValidationError", "PartialCredentialsError", "ProfileNotFound"}
 )
-_HDFS = ("webhdfs", "hdfs", "arrow_hdfs")
-_HDFS_IS_READ = (
-    "tables on HDFS are read only: fsspec creates a file there before the file has its content, "
-    "and HDFS replaces no file on condition"
-)
+_HDFS = ("hdfs", "arrow_hdfs")
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "
     "CLASSPATH=$(hadoop classpath --glob), or use webhdfs://HOST:PORT/PATH, which needs neither"

@@ -1,18 +1,27 @@
-"""A `Store` over WebHDFS, for reading: a request that fails is sent again.
+"""A `Store` over WebHDFS: a file is written beside its place, and renamed by the name node.
 
-Does I/O. Source: Hadoop's WebHDFS REST API. The name node answers a read with the location of the
-content, which a data node has. fsspec's client waits for ever for a node that is silent, sends no
-request again, and takes what a data node says of an error for the content of the file.
+Does I/O. Source: Hadoop's WebHDFS REST API, `ClientProtocol.rename2`. The name node answers a read
+or a write with the location of the content, which a data node takes or has. fsspec's client waits
+for ever for a node that is silent, sends no request again, takes what a data node says of an error
+for the content of the file, and passes on no options of a rename.
+
+HDFS has no condition by which a file is replaced. See `WebHdfsStore.replace_if`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeVar
+from urllib.parse import parse_qs, quote, urlsplit
 
+from bucketfmt.errors import StorageError
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.paths import format_temporary_name, is_temporary_name
+from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.stores.fsspec_store import FsspecStore
 
 __all__ = ["WebHdfsStore"]
@@ -22,10 +31,21 @@ _TRIES = 5
 _FIRST_WAIT_S = 0.1  # and twice as long after each try
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _NOT_FOUND = 404
+_CONNECTIONS = 128  # two requests of each thread, see `streams`
+_NO_FOLDER = "(is not a directory)"
+_CLAIM = "user.bucketfmt.next."
+_CLAIMS_MAX = 30  # an inode has at most 32 extended attributes by default
+
+_T = TypeVar("_T")
+_Rename = Literal["NONE", "OVERWRITE"]
+
+
+class _PassingError(OSError):
+    """What may succeed when it is tried again."""
 
 
 class WebHdfsStore(FsspecStore):
-    """The files below one `webhdfs://` URL, to be read. See `Store` for the verbs.
+    """The files below one `webhdfs://` URL. See `Store` for the verbs.
 
     A request is sent again up to four times where a node is silent for a minute, closes the
     connection, sends less than was asked for, or answers 429, 500, 502, 503 or 504.
@@ -33,23 +53,282 @@ class WebHdfsStore(FsspecStore):
 
     # A file system of its own: other users of fsspec keep the session that theirs has.
     _options: ClassVar[Mapping[str, Any]] = {"skip_instance_cache": True}
+    _version_key: ClassVar[str] = "fileId"  # of the inode, which no other inode ever has
+    _is_written: ClassVar[bool] = True
 
     def _open(self) -> tuple[tuple[Any, str], str]:
         opened, root = super()._open()
         fs, _ = opened
         fs.session = _PatientSession(fs.session)
+        fs._call = partial(_without_files_as_folders, fs._call)
         return opened, root
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """Create the file unless it is there, as `Store.put_if_absent` says."""
+        with self._located(path, to_write=True) as full:
+            return self._rename(self._create_beside(full, data), full, "NONE")
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Set the content of the file, as `Store.replace` says."""
+        with self._located(path, to_write=True) as full:
+            self._rename(self._create_beside(full, data), full, "OVERWRITE")
+
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
+        """Set the content if the file is of this version, as `Store.replace_if` says.
+
+        Whoever is about to replace a version claims it first: it sets an extended attribute of the
+        file, with the next free number and the name of its new file beside. The name node sets each
+        number once. Whoever finds a number taken removes the new file of that other one, who can
+        then no longer rename it. So of all who look at the version after that, and find it to be
+        the one they know, the one with the highest number alone still has a file to rename. A
+        claim of a process that died holds nobody up. The attributes go with the version.
+        """
+        with self._located(path, to_write=True) as full:
+            if self._version_now(full) != version:
+                return None
+            temporary = self._create_beside(full, data)
+            try:
+                new = self._version(temporary)
+                is_done = (
+                    self._claim(full, temporary, version) and self._version_now(full) == version
+                )
+            except BaseException:
+                with suppress(Exception):
+                    self._remove(temporary)
+                raise
+            if not is_done:
+                self._remove(temporary)
+                return None
+            return new if self._rename(temporary, full, "OVERWRITE", new) else None
+
+    def delete(self, path: str) -> None:
+        """Remove one file. Nothing happens if the file does not exist."""
+        with self._located(path, to_write=True) as full:
+            self._remove(full)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and all in it."""
+        with self._located(path, to_write=True) as full:
+            self._remove(full, recursive="true")
+
+    def _create_beside(self, full: str, data: Buffer) -> str:
+        """Create a file with this content in the folder of another; return its name.
+
+        Each try has a name of its own: a request that is late creates no file that counts.
+        """
+
+        def create() -> str:
+            name = format_temporary_name(uuid.uuid4().hex)
+            temporary = f"{full.rpartition('/')[0]}/{name}"
+            answer = self._call("PUT", "CREATE", temporary, overwrite="false")
+            count_requests()
+            try:
+                location = self._fs._apply_proxy(answer.headers["location"])
+                _checked(lambda: self._fs.session.put(location, data))
+            except BaseException:
+                with suppress(Exception):
+                    self._call("DELETE", "DELETE", temporary)
+                raise
+            return temporary
+
+        return _again(create)
+
+    def _rename(self, temporary: str, full: str, how: _Rename, new: str | None = None) -> bool:
+        """Give a file its name; return False if another has the name, or this one was removed.
+
+        However this ends, nothing is left beside.
+
+        Args:
+            temporary: The file.
+            full: Its name to be.
+            how: NONE leaves a file of that name; OVERWRITE puts this one in its place.
+            new: The version of the file, if others may remove it.
+
+        Raises:
+            StorageError: the file was removed, or the folder; or whether it was renamed is unknown.
+        """
+        for number in _tries():
+            count_requests()
+            try:
+                self._call("PUT", "RENAME", temporary, destination=full, renameoptions=how)
+            except FileExistsError:
+                self._remove(temporary)
+                return False
+            except FileNotFoundError:
+                return self._is_renamed(full, new, was_sent=number > 0)
+            except _PassingError as error:
+                failed = error  # it may have taken effect
+            except BaseException:
+                with suppress(Exception):
+                    self._remove(temporary)
+                raise
+            else:
+                return True
+        if self._remove(temporary):  # so that no request which is late renames it
+            raise failed
+        return self._is_renamed(full, new, was_sent=True)
+
+    def _is_renamed(self, full: str, new: str | None, *, was_sent: bool) -> bool:
+        """Return whether a file that is no longer beside was renamed by a request sent before."""
+        if new is None:
+            if was_sent:
+                return True
+            raise StorageError("what was written beside it is gone, as if the folder was; retry")
+        if was_sent and self._version_now(full) != new:
+            raise StorageError("whether it was replaced is unknown; read it, then retry")
+        return was_sent
+
+    def _claim(self, full: str, temporary: str, version: str) -> bool:
+        """Say that a file is about to be replaced; return False if the file is gone or another."""
+        folder, _, name = temporary.rpartition("/")
+        for number in range(_CLAIMS_MAX):
+            attribute = {"xattr.name": f"{_CLAIM}{number}", "xattr.value": f'"{name}"'}
+            count_requests()
+            try:
+                self._set_attribute(full, attribute)
+            except FileNotFoundError:
+                return False
+            except _PassingError:
+                raise
+            except OSError:
+                claimant = self._claimants(full).get(number)
+                if claimant is None:
+                    if self._version_now(full) != version:  # replaced since the number was taken
+                        return False
+                    raise
+                if claimant == name:  # by a request whose answer was lost
+                    return True
+                if is_temporary_name(claimant) and "/" not in claimant:
+                    self._remove(f"{folder}/{claimant}")
+            else:
+                return True
+        raise StorageError(
+            f"{_CLAIMS_MAX} processes died while they replaced this version of the file; copy the "
+            "file, and put the copy in its place"
+        )
+
+    def _set_attribute(self, full: str, attribute: Mapping[str, str]) -> None:
+        _again(lambda: self._call("PUT", "SETXATTR", full, flag="CREATE", **attribute))
+
+    def _claimants(self, full: str) -> dict[int, str]:
+        """Return what was written beside by those who claim a file, by their numbers."""
+        count_requests()
+        try:
+            answer = _again(lambda: self._call("GET", "GETXATTRS", full, encoding="TEXT"))
+        except FileNotFoundError:
+            return {}
+        found = answer.json()["XAttrs"]
+        return {
+            int(own["name"][len(_CLAIM) :]): own["value"].strip('"')
+            for own in found
+            if own["name"].startswith(_CLAIM) and own["name"][len(_CLAIM) :].isdecimal()
+        }
+
+    def _version_now(self, full: str) -> str | None:
+        count_requests()
+        try:
+            return self._version(full)
+        except FileNotFoundError:
+            return None
+
+    def _remove(self, full: str, recursive: str = "false") -> bool:
+        """Remove a file, or a folder with all in it; return whether it was there."""
+        answer = _again(lambda: self._call("DELETE", "DELETE", full, recursive=recursive))
+        return bool(answer.json()["boolean"])
+
+    def _call(self, method: str, operation: str, full: str, **given: str) -> Any:
+        """Ask the name node once."""
+        fs = self._fs
+        url = fs._apply_proxy(fs.url + quote(full, safe="/="))
+        params = {**given, **fs.pars, "op": operation}
+        return _checked(lambda: fs.session.once(method, url, params=params, allow_redirects=False))
+
+
+def _without_files_as_folders(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call the name node for fsspec. What is below a file is not there; HDFS forbids the access."""
+    try:
+        return call(*given, **options)
+    except PermissionError as error:
+        if _NO_FOLDER in str(error).lower():
+            raise FileNotFoundError(str(error)) from error
+        raise
+
+
+def _checked(ask: Callable[[], Any]) -> Any:
+    """Return an answer that is no error.
+
+    Raises:
+        _PassingError: there was no answer, or one that may be another next time.
+        FileExistsError, FileNotFoundError, PermissionError: as the node says.
+        OSError: another error of a node.
+    """
+    from requests import exceptions  # noqa: PLC0415  (an optional dependency, as WebHDFS)
+
+    try:
+        answer = ask()
+    except (exceptions.ConnectionError, exceptions.Timeout) as error:
+        raise _PassingError(str(error)) from error
+    if answer.ok:
+        return answer
+    try:
+        told = answer.json()["RemoteException"]
+        kind, message = str(told["exception"]), str(told["message"]).partition("\n")[0]
+    except (ValueError, KeyError, TypeError):
+        kind, message = "", f"{answer.status_code} {answer.reason}"
+    if kind == "FileAlreadyExistsException":
+        raise FileExistsError(message)
+    if kind == "FileNotFoundException":
+        raise FileNotFoundError(message)
+    if (
+        kind in ("AccessControlException", "SecurityException")
+        and _NO_FOLDER not in message.lower()
+    ):
+        raise PermissionError(message)
+    error_class = _PassingError if answer.status_code in _PASSING else OSError
+    raise error_class(f"{kind}: {message}" if kind else message)
+
+
+def _tries() -> Iterator[int]:
+    """Yield the number of each try, and wait in between."""
+    for number in range(_TRIES):
+        if number:
+            time.sleep(_FIRST_WAIT_S * 2 ** (number - 1))
+        yield number
+
+
+def _again(ask: Callable[[], _T]) -> _T:
+    """Return what was asked for, and try again where an error may pass."""
+    for number in _tries():
+        try:
+            return ask()
+        except _PassingError:  # noqa: PERF203  (each try is a request)
+            if number == _TRIES - 1:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 class _PatientSession:
     """What fsspec's client reads by, in place of its `requests.Session`."""
 
     def __init__(self, session: Any) -> None:
+        from requests.adapters import HTTPAdapter  # noqa: PLC0415  (as above)
+
         self._session = session
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
 
     def request(self, *, method: str, url: str, **given: Any) -> Any:
         """Ask a name node; the caller looks at the status of the answer."""
         return self._ask(method, url, None, given)
+
+    def once(self, method: str, url: str, **given: Any) -> Any:
+        """Send one request, whatever becomes of it."""
+        return self._session.request(method, url, timeout=_SILENCE_S, **given)
+
+    def put(self, location: str, data: Buffer) -> Any:
+        """Send content to a data node, once."""
+        kind = {"content-type": "application/octet-stream"}  # else HttpFS refuses it
+        return self.once("PUT", location, data=bytes(data), headers=kind)
 
     def get(self, location: str) -> Any:
         """Ask a data node for content."""
@@ -62,12 +341,12 @@ class _PatientSession:
 
     def _ask(self, method: str, url: str, length: int | None, given: Mapping[str, Any]) -> Any:
         """Send a request, and if it is a GET again until there is an answer, of this length."""
-        from requests import exceptions  # noqa: PLC0415  (an optional dependency, as WebHDFS)
+        from requests import exceptions  # noqa: PLC0415  (as above)
 
         passing = (exceptions.ChunkedEncodingError, exceptions.ConnectionError, exceptions.Timeout)
 
         def ask() -> Any:
-            answer = self._session.request(method, url, timeout=_SILENCE_S, **given)
+            answer = self.once(method, url, **given)
             if length is not None and answer.ok and len(answer.content) != length:
                 told = f"{len(answer.content)} bytes came where {length} were asked for"
                 raise exceptions.ChunkedEncodingError(told)

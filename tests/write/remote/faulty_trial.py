@@ -17,15 +17,20 @@ __all__ = ["Trial"]
 class Trial:
     """A table behind a proxy, the same table without it, and the rows that it is to have.
 
-    `options` lead to the server, and `through` to the proxy.
+    `options` lead to the server, and `through` to the proxy, unless `proxied_uri` does.
     """
 
     def __init__(
-        self, proxy: FaultyProxy, uri: str, options: Mapping[str, Any], through: Mapping[str, Any]
+        self,
+        proxy: FaultyProxy,
+        uri: str,
+        options: Mapping[str, Any],
+        through: Mapping[str, Any],
+        proxied_uri: str | None = None,
     ) -> None:
         self.direct = create_table(uri, bf.SimpleBucketIndex(1), storage_options=options)
         writer = bf.WriterConfig(clock_skew_s=0, lock_lease_s=2.0, lock_timeout_s=3.0)
-        self.struck = bf.open(uri, through, writer=writer)
+        self.struck = bf.open(proxied_uri or uri, through, writer=writer)
         self.proxy = proxy
         self.ts = 0
         self.direct.upsert(self._given())
