@@ -32,7 +32,6 @@ _FIRST_WAIT_S = 0.1  # and twice as long after each try
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _NOT_FOUND = 404
 _CONNECTIONS = 128  # two requests of each thread, see `streams`
-_NO_FOLDER = "(is not a directory)"
 _CLAIM = "user.bucketfmt.next."
 _CLAIMS_MAX = 30  # an inode has at most 32 extended attributes by default
 
@@ -40,7 +39,7 @@ _T = TypeVar("_T")
 _Rename = Literal["NONE", "OVERWRITE"]
 
 
-class _PassingError(OSError):
+class HdfsUnavailableError(OSError):
     """What may succeed when it is tried again."""
 
 
@@ -124,7 +123,7 @@ class WebHdfsStore(FsspecStore):
             count_requests()
             try:
                 location = self._fs._apply_proxy(answer.headers["location"])
-                _checked(lambda: self._fs.session.put(location, data))
+                self._fs.session.put(location, data)
             except BaseException:
                 with suppress(Exception):
                     self._call("DELETE", "DELETE", temporary)
@@ -156,7 +155,7 @@ class WebHdfsStore(FsspecStore):
                 return False
             except FileNotFoundError:
                 return self._is_renamed(full, new, was_sent=number > 0)
-            except _PassingError as error:
+            except HdfsUnavailableError as error:
                 failed = error  # it may have taken effect
             except BaseException:
                 with suppress(Exception):
@@ -188,7 +187,7 @@ class WebHdfsStore(FsspecStore):
                 self._set_attribute(full, attribute)
             except FileNotFoundError:
                 return False
-            except _PassingError:
+            except HdfsUnavailableError:
                 raise
             except OSError:
                 claimant = self._claimants(full).get(number)
@@ -241,33 +240,69 @@ class WebHdfsStore(FsspecStore):
         fs = self._fs
         url = fs._apply_proxy(fs.url + quote(full, safe="/="))
         params = {**given, **fs.pars, "op": operation}
-        return _checked(lambda: fs.session.once(method, url, params=params, allow_redirects=False))
+        return _checked(fs.session.once(method, url, params=params, allow_redirects=False))
 
 
-def _without_files_as_folders(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    """Call the name node for fsspec. What is below a file is not there; HDFS forbids the access."""
-    try:
-        return call(*given, **options)
-    except PermissionError as error:
-        if _NO_FOLDER in str(error).lower():
-            raise FileNotFoundError(str(error)) from error
-        raise
+class _PatientSession:
+    """What fsspec's client reads by, in place of its `requests.Session`."""
+
+    def __init__(self, session: Any) -> None:
+        from requests.adapters import HTTPAdapter  # noqa: PLC0415  (an optional dependency)
+
+        self._session = session
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
+
+    def request(self, *, method: str, url: str, **given: Any) -> Any:
+        """Ask a name node for what it knows; the caller looks at the status of the answer."""
+        return _again(lambda: self.once(method, url, **given))
+
+    def get(self, location: str) -> Any:
+        """Ask a data node for content, of the length that the location names."""
+        lengths = parse_qs(urlsplit(location).query).get("length")
+
+        def ask() -> Any:
+            answer = self.once("GET", location)
+            if lengths and answer.ok and len(answer.content) != int(lengths[0]):
+                told = f"{len(answer.content)} bytes came where {lengths[0]} were asked for"
+                raise HdfsUnavailableError(told)
+            return answer
+
+        return _checked(_again(ask))
+
+    def put(self, location: str, data: Buffer) -> None:
+        """Send content to a data node, once."""
+        kind = {"content-type": "application/octet-stream"}  # else HttpFS refuses it
+        _checked(self.once("PUT", location, data=bytes(data), headers=kind))
+
+    def once(self, method: str, url: str, **given: Any) -> Any:
+        """Send a request, and return the answer, which may be an error that stays.
+
+        Raises:
+            HdfsUnavailableError: there was no answer, or one that may be another next time.
+        """
+        from requests import exceptions  # noqa: PLC0415  (as above)
+
+        try:
+            answer = self._session.request(method, url, timeout=_SILENCE_S, **given)
+        except (
+            exceptions.ChunkedEncodingError,
+            exceptions.ConnectionError,
+            exceptions.Timeout,
+        ) as error:
+            raise HdfsUnavailableError(f"{type(error).__name__}: {error}") from error
+        if answer.status_code in _PASSING:
+            raise HdfsUnavailableError(f"{answer.status_code} {answer.reason}")
+        return answer
 
 
-def _checked(ask: Callable[[], Any]) -> Any:
+def _checked(answer: Any) -> Any:
     """Return an answer that is no error.
 
     Raises:
-        _PassingError: there was no answer, or one that may be another next time.
         FileExistsError, FileNotFoundError, PermissionError: as the node says.
         OSError: another error of a node.
     """
-    from requests import exceptions  # noqa: PLC0415  (an optional dependency, as WebHDFS)
-
-    try:
-        answer = ask()
-    except (exceptions.ConnectionError, exceptions.Timeout) as error:
-        raise _PassingError(str(error)) from error
     if answer.ok:
         return answer
     try:
@@ -277,15 +312,25 @@ def _checked(ask: Callable[[], Any]) -> Any:
         kind, message = "", f"{answer.status_code} {answer.reason}"
     if kind == "FileAlreadyExistsException":
         raise FileExistsError(message)
-    if kind == "FileNotFoundException":
+    if kind == "FileNotFoundException" or answer.status_code == _NOT_FOUND:
         raise FileNotFoundError(message)
-    if (
-        kind in ("AccessControlException", "SecurityException")
-        and _NO_FOLDER not in message.lower()
-    ):
+    if kind in ("AccessControlException", "SecurityException") and not _is_below_a_file(message):
         raise PermissionError(message)
-    error_class = _PassingError if answer.status_code in _PASSING else OSError
-    raise error_class(f"{kind}: {message}" if kind else message)
+    raise OSError(f"{kind}: {message}" if kind else message)
+
+
+def _without_files_as_folders(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call the name node for fsspec. What is below a file is not there; HDFS forbids the access."""
+    try:
+        return call(*given, **options)
+    except PermissionError as error:
+        if _is_below_a_file(str(error)):
+            raise FileNotFoundError(str(error)) from error
+        raise
+
+
+def _is_below_a_file(message: str) -> bool:
+    return "(is not a directory)" in message.lower()
 
 
 def _tries() -> Iterator[int]:
@@ -301,61 +346,7 @@ def _again(ask: Callable[[], _T]) -> _T:
     for number in _tries():
         try:
             return ask()
-        except _PassingError:  # noqa: PERF203  (each try is a request)
+        except HdfsUnavailableError:  # noqa: PERF203  (each try is a request)
             if number == _TRIES - 1:
                 raise
     raise AssertionError("the last try returns or raises")
-
-
-class _PatientSession:
-    """What fsspec's client reads by, in place of its `requests.Session`."""
-
-    def __init__(self, session: Any) -> None:
-        from requests.adapters import HTTPAdapter  # noqa: PLC0415  (as above)
-
-        self._session = session
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
-
-    def request(self, *, method: str, url: str, **given: Any) -> Any:
-        """Ask a name node; the caller looks at the status of the answer."""
-        return self._ask(method, url, None, given)
-
-    def once(self, method: str, url: str, **given: Any) -> Any:
-        """Send one request, whatever becomes of it."""
-        return self._session.request(method, url, timeout=_SILENCE_S, **given)
-
-    def put(self, location: str, data: Buffer) -> Any:
-        """Send content to a data node, once."""
-        kind = {"content-type": "application/octet-stream"}  # else HttpFS refuses it
-        return self.once("PUT", location, data=bytes(data), headers=kind)
-
-    def get(self, location: str) -> Any:
-        """Ask a data node for content."""
-        lengths = parse_qs(urlsplit(location).query).get("length")
-        answer = self._ask("GET", location, int(lengths[0]) if lengths else None, {})
-        if answer.status_code == _NOT_FOUND:
-            raise FileNotFoundError(location)  # removed since the name node was asked
-        answer.raise_for_status()
-        return answer
-
-    def _ask(self, method: str, url: str, length: int | None, given: Mapping[str, Any]) -> Any:
-        """Send a request, and if it is a GET again until there is an answer, of this length."""
-        from requests import exceptions  # noqa: PLC0415  (as above)
-
-        passing = (exceptions.ChunkedEncodingError, exceptions.ConnectionError, exceptions.Timeout)
-
-        def ask() -> Any:
-            answer = self.once(method, url, **given)
-            if length is not None and answer.ok and len(answer.content) != length:
-                told = f"{len(answer.content)} bytes came where {length} were asked for"
-                raise exceptions.ChunkedEncodingError(told)
-            return answer
-
-        for number in range(_TRIES - 1 if method == "GET" else 0):
-            with suppress(*passing):
-                answer = ask()
-                if answer.status_code not in _PASSING:
-                    return answer
-            time.sleep(_FIRST_WAIT_S * 2**number)
-        return ask()
