@@ -10,8 +10,6 @@ from bucketfmt.format.encoding.cursor import Cursor
 
 __all__ = ["Annotation", "annotated_damage", "text_of"]
 
-_TEXT_CHARS_MAX = 160
-
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
@@ -21,7 +19,7 @@ class Annotation:
         offset: Where the field begins, in bytes from the beginning of the file.
         length: The field's length in bytes.
         field: The field's place in the format, for example `block[0].header.INSTANT_TIME`.
-        value: The value as text, shortened.
+        value: The whole value as text, as `text_of` returns it.
         rule: The rule of the spec for the field; None if the spec has no rule.
         is_damage: Whether the bytes break the format; `value` then says how.
     """
@@ -42,11 +40,5 @@ def annotated_damage(field: str, error: BucketfmtError, cursor: Cursor) -> Itera
 
 
 def text_of(value: object) -> str:
-    """Return a value as text on one line: bytes as hex, long values shortened."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        text = bytes(value[:_TEXT_CHARS_MAX]).hex()
-    elif isinstance(value, str):
-        text = repr(value[: _TEXT_CHARS_MAX + 1])[1:-1]
-    else:
-        text = str(value)
-    return text if len(text) <= _TEXT_CHARS_MAX else text[: _TEXT_CHARS_MAX - 1] + "…"
+    """Return a value as text: bytes as hex."""
+    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)

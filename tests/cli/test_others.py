@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,28 @@ class TestDump:
         fields = cli("dump", path, "--output", "json").json
         assert fields[0]["offset"] == 0
         assert {"INSTANT_TIME", "SCHEMA"} <= {str(f["field"]).split(".")[-1] for f in fields}
+
+    def test_json_has_whole_values_and_text_has_their_beginning(
+        self, cli: Cli, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "1.commit"
+        value = "it's\n\\ " + 200 * "x"
+        path.write_text(json.dumps({"one\ntwo": value, "short": "1"}))
+        told = cli("dump", path, "--output", "json").json
+        assert [(each["field"], each["value"]) for each in told] == [
+            ("one\ntwo", value),
+            ("short", "1"),
+        ]
+        _, first, *rest = cli("dump", path).out.splitlines()
+        assert "one\\ntwo" in first
+        assert first.rstrip().endswith("it's\\n\\\\ " + 150 * "x" + "…")
+        assert len(rest) == 1
+
+    def test_json_has_the_whole_schema_of_a_log_block(self, golden: Golden, cli: Cli) -> None:
+        path = Patient(golden("1.2.0", "tiny_mor")).log_file("us")
+        told = cli("dump", path, "--output", "json").json
+        (schema,) = (each["value"] for each in told if each["field"].endswith(".header.SCHEMA"))
+        assert len(json.loads(schema)["fields"]) > 5
 
     def test_a_file_that_is_not_there(self, cli: Cli, tmp_path: Path) -> None:
         run = cli("dump", tmp_path / "nothing.commit")

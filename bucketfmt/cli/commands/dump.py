@@ -19,6 +19,8 @@ __all__ = ["dump"]
 
 app = typer.Typer()
 
+_SHOWN_CHARS_MAX = 160
+
 
 @app.command()
 def dump(
@@ -31,7 +33,8 @@ def dump(
 ) -> None:
     """Show a file field by field: offsets, values, and the rules of the format.
 
-    Takes log files, timeline files, hashing metadata, properties and base files.
+    Takes log files, timeline files, hashing metadata, properties and base files. Text shows the
+    first 160 characters of a value; json has all of it.
     """
     folder, _, name = file.rpartition("/")
     store = open_store(folder or ".", parse_storage_options(storage_option))
@@ -56,6 +59,16 @@ def dump(
 
 
 def _cells(annotation: Annotation) -> tuple[str, ...]:
-    value = f"DAMAGED: {annotation.value}" if annotation.is_damage else annotation.value
+    value = annotation.value
+    shown = f"DAMAGED: {_on_one_line(value)}" if annotation.is_damage else _shortened(value)
     place = f"{annotation.offset:#x}", str(annotation.length)
-    return (*place, annotation.field, value, annotation.rule or "")
+    return (*place, _on_one_line(annotation.field), shown, annotation.rule or "")
+
+
+def _shortened(value: str) -> str:
+    shown = _on_one_line(value[: _SHOWN_CHARS_MAX + 1])
+    return shown if len(shown) <= _SHOWN_CHARS_MAX else shown[: _SHOWN_CHARS_MAX - 1] + "…"
+
+
+def _on_one_line(value: str) -> str:
+    return repr(value)[1:-1]
