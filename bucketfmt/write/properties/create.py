@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from bucketfmt.errors import StorageError
+from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.format.names.layout import (
+    ACTIVE_FOLDER_NAME,
     EMPTY_FILE_NAME,
     METADATA_FOLDER,
+    PROPERTIES,
+    PROPERTIES_BACKUP,
     is_partition_metafile_name,
 )
+from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
@@ -24,12 +29,15 @@ from bucketfmt.timeline.table_properties import has_table, put_properties
 
 __all__ = ["check_no_table", "create_table"]
 
+_FOLDERS_LISTED_MAX = 20
+
 
 def check_no_table(store: Store) -> None:
     """Check that a table can be put here.
 
     Raises:
-        ValueError: there is one already, or a file, or the folder is a part of another one.
+        ValueError: there is one already, or what is left of one, or a file, or the folder is a
+            part of another one, or holds one.
         StorageError: the store failed.
     """
     file = store.find_file_in_the_way() if isinstance(store, LocalStore) else None
@@ -41,6 +49,52 @@ def check_no_table(store: Store) -> None:
     if is_partition or METADATA_FOLDER in store.uri.split("/"):
         part = "a partition" if is_partition else f"within the {METADATA_FOLDER} folder"
         raise ValueError(f"{store.uri} is {part} of another Hudi table; give another folder")
+    leftover = _find_leftover(store)
+    if leftover is not None:
+        raise ValueError(
+            f"{store.uri} has what is left of a Hudi table, {leftover}: its rows would come back "
+            f"in the new one; restore {PROPERTIES} from a copy of the table, or give another folder"
+        )
+
+
+def _find_leftover(store: Store) -> str | None:
+    """Return what tells of a table that was here before its properties were lost.
+
+    Folders alone are what a `create` leaves that ended early.
+    """
+    names = store.list_names(METADATA_FOLDER)
+    if PROPERTIES_BACKUP.rpartition("/")[2] in names:
+        return PROPERTIES_BACKUP
+    if any(find_instant_file(name, 1) for name in names):
+        return f"instants in {METADATA_FOLDER}"
+    folder = join_path(METADATA_FOLDER, ACTIVE_FOLDER_NAME)
+    if any(find_instant_file(name, 2) for name in store.list_names(folder)):
+        return f"instants in {folder}"
+    return _find_data_file(store)
+
+
+def _find_data_file(store: Store) -> str | None:
+    """Return a data file below the root, by few listings: a table has some wherever one looks.
+
+    Raises:
+        ValueError: a table is below the root.
+    """
+    folders = [""]
+    for _ in range(_FOLDERS_LISTED_MAX):
+        if not folders:
+            break
+        folder = folders.pop()
+        entries = store.list(folder)
+        if folder and any(entry.is_dir and entry.name == METADATA_FOLDER for entry in entries):
+            raise ValueError(
+                f"{store.uri} holds the Hudi table {folder}, whose partitions would be those of "
+                "the new one too; give another folder"
+            )
+        for entry in entries:
+            if not entry.is_dir and find_data_file_name(entry.name) is not None:
+                return entry.path
+        folders += [e.path for e in entries if e.is_dir and not e.name.startswith(".")]
+    return None
 
 
 def create_table(store: Store, properties: Mapping[str, str], index: Index) -> None:

@@ -463,6 +463,47 @@ def test_a_table_is_made_in_no_other(table: bf.Table, folder: str, message: str)
     assert tree(Path(table.uri)) == before
 
 
+PROPERTIES = ".hoodie/hoodie.properties"
+
+
+def test_a_table_is_not_made_over_what_is_left_of_one(table: bf.Table) -> None:
+    """The new properties ruled the old rows, or the old rows came back with the first write."""
+    table.upsert(rows(range(9), ts=1))
+    root, count = Path(table.uri), table.scan().count()
+
+    def check_refusal(what: str) -> None:
+        before = tree(root)
+        with pytest.raises(ValueError, match=f"what is left of a Hudi table, {what}: its rows"):
+            bf.create(root, schema=SCHEMA, record_key=["id"], index=bf.SimpleBucketIndex(1))
+        assert tree(root) == before
+
+    (root / PROPERTIES).rename(root / f"{PROPERTIES}.backup")
+    check_refusal(rf"{PROPERTIES}\.backup")
+    assert bf.open(root).scan().count() == count > 0
+    (root / f"{PROPERTIES}.backup").unlink()
+    check_refusal(r"instants in \.hoodie(/timeline)?")
+    shutil.rmtree(root / ".hoodie")  # as a copy by `*` leaves it out
+    check_refusal(r"\w+/\S+\.(parquet|log\.\S+)")
+    for partition in root.iterdir():
+        shutil.rmtree(partition)
+    assert bf.create(root, schema=SCHEMA, record_key=["id"]).scan().count() == 0
+
+
+def test_a_table_is_not_made_around_another(table: bf.Table) -> None:
+    table.upsert(rows(range(9), ts=1))
+    root = Path(table.uri)
+    with pytest.raises(ValueError, match=f"holds the Hudi table {root.name}, whose partitions"):
+        bf.create(root.parent, schema=SCHEMA, record_key=["id"])
+    assert not (root.parent / ".hoodie").exists()
+
+
+def test_a_create_that_ended_early_goes_on(tmp_path: Path) -> None:
+    (tmp_path / ".hoodie/timeline/history").mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/part-0000.parquet").touch()
+    assert bf.create(tmp_path, schema=SCHEMA, record_key=["id"]).scan().count() == 0
+
+
 def test_decimals_that_lose_digits(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("amount", pa.decimal128(6, 2)))
     table = bf.create(
