@@ -203,6 +203,7 @@ def run() -> None:
         if sys.stdout is None:
             raise OSError("standard output is closed")
         _escape_what_cannot_be_shown()
+        _check_encoding(sys.argv[1:])
         result = app(prog_name="bucketfmt", standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
         if code == INTERRUPTED:  # typer has caught it
@@ -222,7 +223,8 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         code = ExitCode.OK
     except OSError as error:  # of the output; the table's are BucketfmtErrors
-        named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        place = error.filename or "the output"
+        named = f"{place}: {error.strerror}" if error.strerror else str(error)
         print(f"bucketfmt: {named}", file=sys.stderr)
         code = ExitCode.FAILED
     except MemoryError as error:
@@ -237,6 +239,17 @@ def run() -> None:
             print(f"bucketfmt: {in_shell_words(message)}", file=sys.stderr)
         code = ExitCode.USAGE
     sys.exit(code)
+
+
+def _check_encoding(words: list[str]) -> None:
+    """Refuse words that the encoding of the process has no characters for: no table has them."""
+    encoding = sys.getfilesystemencoding()
+    for word in words if encoding != "utf-8" else ():
+        if any("\udc80" <= char <= "\udcff" for char in word):  # PEP 383
+            raise UsageError(
+                f"{os.fsencode(word).decode(errors='replace')} is read as {encoding}, which has no "
+                "such characters; set PYTHONUTF8=1, or a locale of UTF-8"
+            )
 
 
 def _escape_what_cannot_be_shown() -> None:

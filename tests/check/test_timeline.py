@@ -67,13 +67,14 @@ def test_t001_empty_commit(cow: Patient) -> None:
 
 
 def test_t001_folder_in_the_place_of_a_commit(cow: Patient) -> None:
-    path = cow.commit_path(cow.instants[-1])
+    instant = cow.instants[-1]
+    path = cow.commit_path(instant)
     path.unlink()
     path.mkdir()
     report = check_soon(cow.root, "quick")
     (finding,) = (each for each in report.findings if each.id == "T001")
     assert finding.paths == (path.relative_to(cow.root).as_posix(),)
-    assert finding.instants == (cow.instants[-1],)
+    assert finding.instants == (instant,)
     assert finding.evidence.startswith("a folder is in the place of the file of the completed ")
 
 

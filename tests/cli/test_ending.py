@@ -181,6 +181,22 @@ def test_a_disk_that_is_full_is_told_with_the_file(
     assert not [*tmp_path.iterdir()]
 
 
+def test_an_output_that_is_full_is_not_taken_for_the_table(golden: Golden) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [*COMMAND, "read", str(golden("1.2.0", "mor"))]
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (run.returncode, run.stderr) == (2, b"bucketfmt: the output: No space left on device\n")
+
+
+def test_words_that_the_encoding_of_the_locale_lacks(golden: Golden) -> None:
+    """It was an error about surrogates, or about the keys of the table."""
+    command = [*COMMAND, "lookup", str(golden("1.2.0", "mor")), "naïve"]
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    run = subprocess.run(command, env=ascii_only, capture_output=True, check=False)
+    assert (run.returncode, run.stdout) == (64, b"")
+    assert b"is read as ascii, which has no such characters; set PYTHONUTF8=1" in run.stderr
+
+
 @pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
     ("given", "code", "told"),
