@@ -114,7 +114,8 @@ def create(
         writer: As in `open`.
 
     Raises:
-        ValueError: there is a table or a file already, or arguments contradict one another.
+        ValueError: there is a table, what is left of one or a file already, or arguments
+            contradict one another.
         SchemaError: a key, partition or ordering field is not among the columns.
         TypeError: an argument has the wrong type.
         UnsupportedError: Hudi has no type for a column.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timezone
 
-from bucketfmt.errors import StorageError
+from bucketfmt.errors import BucketfmtError, StorageError
 from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.format.names.layout import (
     ACTIVE_FOLDER_NAME,
@@ -84,7 +84,10 @@ def _find_data_file(store: Store) -> str | None:
         if not folders:
             break
         folder = folders.pop()
-        entries = store.list(folder)
+        try:
+            entries = store.list(folder)
+        except BucketfmtError:  # not of a table: lost+found of another user, a link that leads out
+            continue
         if folder and any(entry.is_dir and entry.name == METADATA_FOLDER for entry in entries):
             raise ValueError(
                 f"{store.uri} holds the Hudi table {folder}, whose partitions would be those of "
