@@ -117,11 +117,13 @@ class TestMigrate:
         command = ("migrate", table.uri, "--buckets", "3")
         found = succeeds(cli(*command, "--dry-run", "--output", "json")).json
         assert (found["partitions"], found["commits"], found["file_groups"]) == (1, 1, 1)
+        assert found["index"] == "simple:3", "as --index takes it"
         shown = succeeds(cli(*command, "--dry-run")).out
         assert "unique in their partition" in shown
         assert "\\n" not in shown, "a note is on lines of its own"
         done = succeeds(cli(*command, "--output", "json")).json
         assert (done["partitions"], done["rows"], len(done["instants"])) == (1, 4, 1)
+        assert done["index"] == "simple:3"
         again = bf.open(table.uri)
         assert again.index == bf.SimpleBucketIndex(3, ("id",))
         assert again.scan().to_arrow().sort_by("id").equals(before)

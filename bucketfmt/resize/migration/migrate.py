@@ -141,7 +141,7 @@ class Migrator(BucketService):
         if not done and not has_recorded:
             return None
         return MigrateResult(
-            str(migration.index),
+            migration.index.text,
             tuple(commit.instant for commit in done),
             partitions,
             sum(commit.rows_inserted + commit.rows_updated for commit in done),

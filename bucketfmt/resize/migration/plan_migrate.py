@@ -67,7 +67,7 @@ class MigratePreview:
     """What `Table.migrate` would do.
 
     Attributes:
-        index: The index that the table would have.
+        index: The index that the table would have, as `parse_index` takes it.
         partitions: How many partitions would be rewritten.
         partitions_done: How many are as they should be, by an earlier migration that did not end.
         file_groups: How many file groups would be read and hidden.
@@ -92,7 +92,7 @@ class MigrateResult:
     """What `Table.migrate` did.
 
     Attributes:
-        index: The index that the table has.
+        index: The index that the table has, as `parse_index` takes it.
         instants: The requested times of the replacecommits, in their order.
         partitions: How many partitions were rewritten. A partition that others wrote to meanwhile
             counts as often as it was rewritten.
@@ -218,7 +218,7 @@ def preview_migration(
     """
     partitions = len({each.partition_path for each in slices})
     return MigratePreview(
-        str(migration.index),
+        migration.index.text,
         partitions,
         partitions_done,
         len(slices),
