@@ -395,8 +395,9 @@ def _check_supported(properties: Mapping[str, str]) -> None:
         )
     if properties.get("hoodie.bootstrap.base.path"):
         raise UnsupportedError(
-            "the table is bootstrapped: part of its rows lies outside it; rewrite it with Hudi, "
-            "for example by clustering, into a table of its own"
+            "the table is bootstrapped: rows of it may lie outside it, in the folder that "
+            "hoodie.bootstrap.base.path names; have Hudi read the table and write a new one of "
+            "its rows"
         )
 
 

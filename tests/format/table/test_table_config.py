@@ -200,7 +200,6 @@ def test_base_files_of_any_format_do_not_hide_the_table() -> None:
         ("hoodie.table.timeline.timezone", "Europe/Berlin"),
         ("hoodie.table.partial.update.mode", "KEEP_ALL"),
         ("hoodie.table.format", "iceberg"),
-        ("hoodie.bootstrap.base.path", "s3://bucket/source"),
         (KEYGEN_TYPE, "QUANTUM"),
         (MODE, "BEST_EFFORT"),
     ],
@@ -208,6 +207,12 @@ def test_base_files_of_any_format_do_not_hide_the_table() -> None:
 def test_unknown_values_are_unsupported(key: str, value: str) -> None:
     with pytest.raises(UnsupportedError):
         from_changes(9, {key: value})
+
+
+def test_a_bootstrapped_table_is_sent_to_a_new_one() -> None:
+    """Hudi keeps the property whatever it rewrites in place, and where it copied all rows."""
+    with pytest.raises(UnsupportedError, match="have Hudi read the table and write a new one"):
+        from_changes(9, {"hoodie.bootstrap.base.path": "s3://bucket/source"})
 
 
 def test_a_wrong_checksum_or_no_name() -> None:
