@@ -6,7 +6,7 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 import msgspec
@@ -59,6 +59,7 @@ from bucketfmt.write.undo.rollback_conflicts import (
     check_not_last,
     find_target,
 )
+from bucketfmt.write.undo.untold_logs import load_untold_logs
 
 __all__ = ["RollbackPlanner"]
 
@@ -283,24 +284,28 @@ class RollbackPlanner:
 
         Raises:
             NotFoundError: another writer took it back meanwhile.
-            CorruptError: nothing tells what it wrote.
+            CorruptError: a marker, or a log file that may be the target's, is damaged.
         """
         metadata = CommitMetadata()
         if target.is_completed:
-            self._check_told(target)
             metadata = load_commit_metadata(self.store, self.config, target, self.limits)
-        markers = load_markers(self.store, target.requested_time, self.limits)
+        markers: Collection[MarkerName] = load_markers(
+            self.store, target.requested_time, self.limits
+        )
         resized = self.find_resized_partitions(target.requested_time)
         # Writers log to the file groups of a resize that nobody has begun to execute.
         is_begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
         is_listed = is_begun or self._is_logged_to(target)
+        listed = self._list(target, metadata, markers, resized) if is_listed else {}
+        if not markers and self._is_untold(target):
+            markers = load_untold_logs(self.store, target.requested_time, self.limits)
         return plan_rollback(
             self.store.uri,
             self.config,
             target,
             metadata,
             markers,
-            self._list(target, metadata, markers, resized) if is_listed else {},
+            listed,
             _resizes(timeline),
             in_restore=in_restore,
         )
@@ -333,22 +338,17 @@ class RollbackPlanner:
             for path in sorted(paths)
         }
 
-    def _check_told(self, target: Instant) -> None:
-        """Raise CorruptError for a completed write with an empty file, if it may have logged.
+    def _is_untold(self, target: Instant) -> bool:
+        """Whether nothing but blocks tells what a write logged, if it has no markers either.
 
-        Before version 8 a log file bears the instant of its slice. Nothing would take back what
-        the write logged, and its rows would come back once it is archived.
+        It was completed, and its file was emptied or moved away; or it died before its first file.
         """
         if target.action != "deltacommit" or self.config.table_version >= 8:
-            return
-        path = join_path(self.config.timeline_path, target.file_name)
-        found = self.store.info(path)
-        if found is not None and not found.size:
-            raise CorruptError(
-                "the file is empty, and nothing else tells which log files the write made; restore "
-                "the file from a copy of the table. Until then the rows of the write stay",
-                path=path,
-            )
+            return False
+        if not target.is_completed:
+            return target.state is State.INFLIGHT
+        found = self.store.info(join_path(self.config.timeline_path, target.file_name))
+        return found is not None and not found.size
 
     def _is_logged_to(self, target: Instant) -> bool:
         """Whether writers log to the file slices of an instant that nobody has begun to execute."""

@@ -30,7 +30,7 @@ from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.commit.transaction import Transaction
 from tests.write.crashes import crashes, is_as, open_on
-from tests.write.models import Model, assert_reads_as, create_table, rows
+from tests.write.models import NO_SERVICES, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -193,23 +193,39 @@ def test_a_completed_write_is_taken_back(started: tuple[bf.Table, Model]) -> Non
     assert_reads_as(table.uri, model)
 
 
-def test_a_write_whose_file_is_empty_is_taken_back(started: tuple[bf.Table, Model]) -> None:
+@pytest.mark.parametrize("harm", ["emptied", "moved away"])
+def test_a_write_whose_file_was_harmed_is_taken_back(
+    started: tuple[bf.Table, Model], harm: str
+) -> None:
+    """Until version 6 the blocks alone tell what it logged, and archived it would come back."""
     table, model = started
     before = data_files(table.uri)
     done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
     instant = next(i for i in table.timeline.instants if i.requested_time == done.instant)
-    Path(table.uri, table.config.timeline_path, instant.file_name).write_bytes(b"")
-    if table.config.table_version == 6 and table.config.table_type == "MERGE_ON_READ":
-        with pytest.raises(bf.CorruptError, match="is empty, and nothing else tells") as caught:
-            table.rollback(done.instant)
-        assert caught.value.path == f".hoodie/{instant.file_name}"
-        assert not table.timeline.pending.instants
-        return
+    file = Path(table.uri, table.config.timeline_path, instant.file_name)
+    if harm == "emptied":
+        file.write_bytes(b"")
+    else:
+        file.rename(Path(table.uri).parent / "away")
+    table = bf.open(table.uri, writer=NO_SERVICES)
+    planned = table.rollback(done.instant, dry_run=True)
     result = table.rollback(done.instant)
-    assert sorted(result.files_deleted) == sorted(done.files)
-    assert data_files(table.uri) == before
+    assert planned.files_deleted == result.files_deleted
+    assert planned.log_files_cancelled == result.log_files_cancelled
+    assert sorted((*result.files_deleted, *result.log_files_cancelled)) == sorted(done.files)
+    is_cancelled = table.config.table_version == 6 and table.config.table_type == "MERGE_ON_READ"
+    assert is_cancelled == bool(result.log_files_cancelled)
+    if not is_cancelled:
+        assert data_files(table.uri) == before
     assert_reads_as(table.uri, model)
     assert not table.check("full").findings
+    for ts in range(3, 9):
+        given = rows([0], ts=ts)
+        table.upsert(given)
+        model.upsert(given)
+    table.archive(min_commits=2, max_commits=3)
+    assert table.timeline.instants[0].requested_time > done.instant
+    assert_reads_as(table.uri, model)
 
 
 def test_writes_are_taken_back_one_by_one(started: tuple[bf.Table, Model]) -> None:
