@@ -266,6 +266,9 @@ class StartedRewrite(StartedWork):
         self._transaction.leave(error)
 
 
+_EXECUTED_BY = {"compaction": "compact(), or by Hudi", "logcompaction": "Hudi"}
+
+
 def check_nothing_pending(state: TableState) -> None:
     """Refuse a table with file groups that a pending service is to rewrite.
 
@@ -277,7 +280,8 @@ def check_nothing_pending(state: TableState) -> None:
     pending += state.timeline.pending.of("logcompaction").instants
     if pending:
         first = min(pending, key=lambda instant: instant.requested_time)
+        by = _EXECUTED_BY.get(first.action, "resize(), if it changes a ring, else by Hudi")
         raise ConflictError(
-            f"{first.action} {first.requested_time} is pending; have it executed (by compact(), "
-            "or Hudi), then change the buckets"
+            f"{first.action} {first.requested_time} is pending; have it executed (by {by}), then "
+            "change the buckets"
         )

@@ -28,7 +28,7 @@ def open_store(
 
     Raises:
         TypeError: `uri` is neither text nor a path.
-        ValueError: `uri` is empty or no path, lacks a slash of a URL's two, or fsspec knows no
+        ValueError: `uri` is empty or no path, lacks a slash of a URL, or fsspec knows no
             such protocol; or options were given for a local path.
         StorageError: the file system of that protocol could not be set up.
     """
@@ -43,6 +43,8 @@ def open_store(
     scheme, colon, path = text.partition(":/")
     if colon and scheme in _SCHEMES and not path.startswith("/"):
         raise ValueError(f"{text}: a URL has two slashes: {scheme}://{path}")
+    if text.startswith("file://") and not text.startswith("file:///"):
+        raise ValueError(f"{text}: the URL of a local path has three slashes: file:///lake/trips")
     is_url = ("://" in text or "::" in text) and not text.startswith("/")
     for prefix in ("file://", "local://", "file:"):
         if "::" not in text and text.startswith(prefix):

@@ -29,6 +29,13 @@ def test_a_url_has_two_slashes(url: str) -> None:
         open_store(url, {"key": "k"})
 
 
+@pytest.mark.parametrize("url", ["file://localhost/lake/t", "file://lake/t", "file://"])
+def test_the_url_of_a_local_path_has_no_host(url: str) -> None:
+    """It was a path below the folder of the process."""
+    with pytest.raises(ValueError, match="has three slashes: file:///lake/trips"):
+        bf.open(url)
+
+
 @pytest.mark.parametrize("path", ["c:/t", "a:/b", "x/s3:/t", "/s3:/t", "file:/t", "file:///t"])
 def test_other_paths_are_local(path: str) -> None:
     assert isinstance(open_store(path), LocalStore)
