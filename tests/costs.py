@@ -20,7 +20,11 @@ UNIT_BUDGET_S = 520
 FILE_BUDGET_S = 30
 """What the tests of one file may cost."""
 
-OWN_BUDGETS_S = {"tests/reliability/works/test_crashes.py": 45, "tests/stores/test_writers.py": 150}
+OWN_BUDGETS_S = {
+    "tests/reliability/works/test_crashes.py": 45,
+    "tests/stores/test_hdfs.py": 120,
+    "tests/stores/test_writers.py": 180,
+}
 """What the tests of some files may cost: those that prove most, and cannot be cheaper."""
 
 _NAMED = 8

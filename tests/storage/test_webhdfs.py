@@ -252,7 +252,7 @@ def strike(
     return trial.upsert(at, fault, lasts=lasts)
 
 
-@pytest.mark.rotated(2, among="writes on HDFS", one_of=2)
+@pytest.mark.rotated(2, among="writes on HDFS", one_of=4)
 @pytest.mark.parametrize("fault", _WRITE_FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_that_passes_amid_a_write(
     trial: Trial,
@@ -265,7 +265,7 @@ def test_a_fault_that_passes_amid_a_write(
     assert trial.direct.check(depth="full").status == "clean"
 
 
-@pytest.mark.rotated(2, among="writes on HDFS", one_of=2)
+@pytest.mark.rotated(2, among="writes on HDFS", one_of=4)
 @pytest.mark.parametrize("fault", _WRITE_FAULTS, ids=lambda fault: fault.name)
 def test_an_outage_amid_a_write(
     trial: Trial,
