@@ -127,7 +127,7 @@ class FsspecStore:
                         f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
                         "if the table is trusted, open it with larger limits"
                     )
-                data = bytes(self._fs.cat_file(full))
+                data = self._whole(full, size)
                 if len(data) == size:  # else the answer was cut short, or the file was replaced
                     return data
             raise StorageError(f"{_TRIES} answers were not as long as the file is; retry")
@@ -151,11 +151,9 @@ class FsspecStore:
                         f"{length} bytes were requested of a file of {size} bytes", offset=start
                     )
             wanted = [(start, start + length) for start, length in ranges if length]
-            starts, ends = [start for start, _ in wanted], [end for _, end in wanted]
-            paths = [full] * len(wanted)
             count_requests(max(0, len(wanted) - 1))  # one is counted
-            parts = iter(self._fs.cat_ranges(paths, starts, ends, on_error="raise"))
-            found = [bytes(next(parts)) if length else b"" for _, length in ranges]
+            parts = iter(self._parts(full, wanted))
+            found = [next(parts) if length else b"" for _, length in ranges]
             for (start, length), data in zip(ranges, found, strict=True):
                 if len(data) != length:
                     raise TruncatedError(
@@ -239,6 +237,16 @@ class FsspecStore:
                 self._fs.rm(full, recursive=True)
             except FileNotFoundError:
                 return
+
+    def _whole(self, full: str, size: int) -> bytes:
+        """Return the content of a file that has been of this size."""
+        del size
+        return bytes(self._fs.cat_file(full))
+
+    def _parts(self, full: str, spans: Sequence[tuple[int, int]]) -> Iterable[bytes]:
+        """Return what is from the first number to before the second of each span of a file."""
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        return map(bytes, self._fs.cat_ranges([full] * len(spans), starts, ends, on_error="raise"))
 
     def _version(self, full: str) -> str:
         info = self._fs.info(full)

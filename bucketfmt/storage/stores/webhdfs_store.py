@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
@@ -23,6 +23,7 @@ from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import format_temporary_name, is_temporary_name
 from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.stores.fsspec_store import FsspecStore
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 
 __all__ = ["WebHdfsStore"]
 
@@ -109,6 +110,21 @@ class WebHdfsStore(FsspecStore):
         """Remove a folder and all in it."""
         with self._located(path, to_write=True) as full:
             self._remove(full, recursive="true")
+
+    def _whole(self, full: str, size: int) -> bytes:
+        return self._content(full, (0, size)) if size else b""
+
+    def _parts(self, full: str, spans: Sequence[tuple[int, int]]) -> Iterable[bytes]:
+        return map_in_threads(partial(self._content, full), spans, waiting_count(self))
+
+    def _content(self, full: str, span: tuple[int, int]) -> bytes:
+        """Return a span of a file by two requests; fsspec asks for the state of the file too."""
+        start, end = span
+        given = {"offset": str(start), "length": str(end - start)}
+        count_requests()
+        answer = _again(lambda: self._call("GET", "OPEN", full, **given))
+        location = self._fs._apply_proxy(answer.headers["location"])
+        return bytes(self._fs.session.get(location).content)
 
     def _create_beside(self, full: str, data: Buffer) -> str:
         """Create a file with this content in the folder of another; return its name.
