@@ -16,6 +16,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.rows.merging.combine import check_ordering_values
 from bucketfmt.snapshot.listing import is_partition
 from bucketfmt.write.files.data_file import check_apart
+from bucketfmt.write.files.plan_write import Target
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.gathering import gather_rows
@@ -72,6 +73,10 @@ def preview_rows(
                 given = placed.rows_of(routes) if operation.combines else None
                 if given is not None:
                     check_ordering_values(given, basis.rules)
+    for plan in planned:
+        if plan.target is Target.REWRITTEN_BASE and plan.file_slice is not None:
+            for file in plan.file_slice.files:
+                file.check_exists()
     paths = {plan.group.partition_path for plan in planned}
     state = basis.snapshot.state
     for path in sorted(paths):

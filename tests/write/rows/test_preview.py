@@ -161,3 +161,15 @@ def test_a_write_that_was_done_before(tmp_path: Path) -> None:
     found = table.preview_write(given, idempotency_key="k")
     assert found == bf.WritePreview(0, 0, 0, 0, 0, (), repeated=True)
     assert table.upsert(given, idempotency_key="k").repeated
+
+
+def test_a_base_file_that_is_gone(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(1))
+    table.upsert(rows(range(9), ts=1))
+    (gone,) = (tmp_path / "t/eu").glob("*.parquet")
+    gone.unlink()
+    for act in (table.preview_write, table.upsert):
+        with pytest.raises(bf.CorruptError, match="does not exist; restore it") as refused:
+            act(rows(range(9), ts=2))
+        assert refused.value.path == f"eu/{gone.name}"
+    assert table.preview_write(rows([0, 3], ts=2)).file_groups == 1  # of us alone
