@@ -36,6 +36,7 @@ from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.write.commit.lost_timeline import check_not_lost
 from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
@@ -122,7 +123,9 @@ class TableWriter:
         incoming = _incoming(data, snapshot, options)
         basis = self._basis(options.given(operation, incoming.schema), snapshot)
         self._check_operation(operation, basis)
-        check_no_restore(snapshot.state.timeline)
+        state = snapshot.state
+        check_no_restore(state.timeline)
+        check_not_lost(state.store, state.config, state.timeline)
         workers = self._workers or worker_count()
         with basis.snapshot.state.written_upon():
             return preview_rows(basis, operation, incoming, self._concurrency, workers)

@@ -166,9 +166,11 @@ def test_a_table_that_lost_its_timeline_takes_no_write(
     kept = {path: data for path, data in kept.items() if path.name[:1].isdigit()}
     for path in kept:
         path.unlink()
-    with pytest.raises(bf.CorruptError, match="Put the files of the timeline back") as refused:
-        bf.open(table.uri).upsert(rows([2, 3], ts=2))
-    assert refused.value.path == table.config.timeline_path
+    lost = bf.open(table.uri)
+    for act in (lost.preview_write, lost.upsert):
+        with pytest.raises(bf.CorruptError, match="Put the files of the timeline back") as refused:
+            act(rows([2, 3], ts=2))
+        assert refused.value.path == table.config.timeline_path
     assert not [path for path in timeline.iterdir() if path.name[:1].isdigit()]
     for path, data in kept.items():
         path.write_bytes(data)
