@@ -27,7 +27,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.resize.execution import Execute, InThreads
+from bucketfmt.resize.execution import Execute, execute_in
 from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
@@ -39,6 +39,7 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.files.announcer import Announcer
+from bucketfmt.write.files.in_threads import InThreads
 from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 
@@ -215,7 +216,7 @@ class StartedRewrite(StartedWork):
         """
         table = self._transaction.table
         announcer = Announcer(table.store, self.instant)
-        return self.run(InThreads(table.machine, announcer, doing, progress))
+        return self.run(execute_in(InThreads(table.machine, announcer, doing, progress)))
 
     def may_catch_up(self, error: BucketfmtError) -> bool:
         """Whether `catch_up` may help: others changed the table, and nothing was published."""

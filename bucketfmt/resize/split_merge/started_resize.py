@@ -23,7 +23,7 @@ from bucketfmt.format.timeline.plans import ClusteringPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.hashing_files import load_hashing_metadata, mark_new_rings, put_ring
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.resize.execution import Execute, InThreads
+from bucketfmt.resize.execution import Execute, execute_in
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.resize.split_merge.plan_ring import SORT_COLUMNS
@@ -34,6 +34,7 @@ from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
 from bucketfmt.write.files.announcer import Announcer
+from bucketfmt.write.files.in_threads import InThreads
 from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.services.planned_slices import (
@@ -103,7 +104,7 @@ class StartedResize(ResumableWork):
         """Rewrite all groups on the threads of this process, and publish. As `run`."""
         table = self._pending.table
         announcer = Announcer(table.store, self.instant)
-        return self.run(InThreads(table.machine, announcer, "resizing", progress))
+        return self.run(execute_in(InThreads(table.machine, announcer, "resizing", progress)))
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Give the partitions their new rings, hide the old file groups and show the new ones.

@@ -25,13 +25,10 @@ from bucketfmt.errors import (
     LockLostError,
 )
 from bucketfmt.format.names.instants import State
-from bucketfmt.format.names.names import (
-    format_write_token,
-)
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.slices.slice_codec import encode_slice
@@ -40,7 +37,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
+from bucketfmt.storage.streams import beside, do_together
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
@@ -53,6 +50,7 @@ from bucketfmt.write.commit.started_work import PendingInstant, ResumableWork
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.earlier_attempt import remove_earlier_attempt
+from bucketfmt.write.files.in_threads import InThreads
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
@@ -87,7 +85,6 @@ class Compactor:
         self._rewrite = rewrite
         self._snapshot = snapshot
         self._owner = transactions
-        self._workers = transactions.machine.processors
 
     def preview(
         self, min_log_files: int = 1, partitions: Sequence[str] | None = None
@@ -241,22 +238,10 @@ class Compactor:
         self, started: StartedCompaction, progress: ProgressCallback | None
     ) -> list[bytes]:
         """Rewrite all slices on the threads of this process."""
-        task, attempt = started.task, self._owner.machine.new_attempt()
-        steps = Steps(progress, "compacting", len(started.payloads))
-        announcer = Announcer(self._owner.store, started.instant)
-        tokened = [
-            (payload, format_write_token(number, 0, attempt))
-            for number, payload in enumerate(started.payloads)
-        ]
-
-        def compact(given: tuple[bytes, str]) -> bytes:
-            receipt = task.compact(*given, announcer)
-            steps.step()
-            return receipt
-
-        workers = self._workers or task_count(self._owner.store, started.sizes)
-        with announcer.together([task.marker(*given) for given in tokened]):
-            return map_in_threads(compact, tokened, workers)
+        owner, task = self._owner, started.task
+        announcer = Announcer(owner.store, started.instant)
+        threads = InThreads(owner.machine, announcer, "compacting", progress)
+        return [*threads.write(task.compact, task.markers, started.payloads, started.sizes)]
 
     def _plan(
         self,

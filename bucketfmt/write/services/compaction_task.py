@@ -70,9 +70,9 @@ class CompactionTask(BaseFileTask):
             )
         )
 
-    def marker(self, payload: bytes, write_token: str) -> MarkerName:
+    def markers(self, payload: bytes, write_token: str) -> list[MarkerName]:
         """Return what announces the file that `compact` makes of these arguments."""
-        return self._marker(decode_slice(payload), write_token)
+        return [self._marker(decode_slice(payload), write_token)]
 
     def _marker(self, file_slice: FileSlice, write_token: str) -> MarkerName:
         kind = IoType.CREATE if file_slice.base_file is None else IoType.MERGE
