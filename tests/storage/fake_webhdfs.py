@@ -17,6 +17,7 @@ __all__ = ["fake_webhdfs"]
 
 _PREFIX = "/webhdfs/v1"
 _DATA = "/data"
+_BY_NUMBER = "/.reserved/.inodes/"
 _STATUS = {"FileNotFoundException": 404}  # of exceptions, but for 403
 
 
@@ -40,6 +41,17 @@ class _Tree:
     def number(self, name: str) -> int:
         with self.lock:
             return self._numbers.setdefault(name.strip("/"), next(self._next))
+
+    def name(self, given: str) -> str:
+        """Return the name of what may be given by its number."""
+        if not given.startswith(_BY_NUMBER):
+            return given
+        with self.lock:
+            wanted = int(given.removeprefix(_BY_NUMBER))
+            names = [name for name, number in self._numbers.items() if number == wanted]
+            if not names:
+                raise _RefusedError("FileNotFoundException", f"no inode {wanted}")
+            return names[0]
 
     def found(self, name: str) -> Path:
         path = self.path(name)
@@ -67,6 +79,7 @@ class _Tree:
 
     def set_attribute(self, name: str, key: str, value: str) -> None:
         with self.lock:
+            name = self.name(name)
             self.found(name)
             own = self.attributes.setdefault(self.number(name), {})
             if key in own:
@@ -154,6 +167,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             told = {"FileStatuses": {"FileStatus": entries}}
         elif operation == "GETXATTRS":
             with tree.lock:
+                name = tree.name(name)
                 tree.found(name)
                 own = tree.attributes.get(tree.number(name), {})
             told = {"XAttrs": [{"name": key, "value": value} for key, value in own.items()]}

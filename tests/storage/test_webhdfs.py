@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.stores import webhdfs_store
 from bucketfmt.storage.stores.fsspec_store import FsspecStore
-from bucketfmt.storage.stores.webhdfs_store import WebHdfsStore
+from bucketfmt.storage.stores.webhdfs_store import HdfsUnavailableError, WebHdfsStore
 from bucketfmt.testing import StoreContract
 from tests.rotation import seed
 from tests.storage.fake_webhdfs import fake_webhdfs
@@ -360,7 +361,10 @@ def test_a_claim_cannot_have_another_file_removed(served: WebHdfsStore) -> None:
     assert served.read("d/kept", 9) == served.read("e/.bucketfmt-x.tmp", 9) == b"kept"
 
 
-def test_a_version_that_too_many_claim(served: WebHdfsStore) -> None:
+def test_a_version_that_too_many_claim(
+    served: WebHdfsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhdfs_store, "_LOOK_S", 0.001)
     served.put_if_absent("d/f", b"one")
     _, version = served.read_versioned("d/f", 9)
     for number in range(30):
@@ -369,6 +373,75 @@ def test_a_version_that_too_many_claim(served: WebHdfsStore) -> None:
     with pytest.raises(StorageError, match="30 processes died while they replaced this version"):
         served.replace_if("d/f", b"two", version)
     assert [entry.name for entry in served.list("d")] == ["f"]
+
+
+def before(store: WebHdfsStore, operation: str, act: Callable[[], object]) -> None:
+    """Have others act before the first request of this operation."""
+    call = store._call
+
+    def call_late(method: str, asked: str, full: str, **given: str) -> Any:
+        if asked == operation:
+            store._call = call  # type: ignore[method-assign]
+            act()
+        return call(method, asked, full, **given)
+
+    store._call = call_late  # type: ignore[method-assign]
+
+
+def test_who_is_late_claims_nothing_of_the_version_that_came(served: WebHdfsStore) -> None:
+    """Or the lease of the lock, which many wait for, has 30 claims once one of them has it."""
+    served.put_if_absent("d/f", b"one")
+    _, version = served.read_versioned("d/f", 9)
+    before(served, "SETXATTR", lambda: served.replace_if("d/f", b"other", version))
+    assert served.replace_if("d/f", b"late", version) is None
+    told = served._call("GET", "GETXATTRS", f"{served._root}/d/f", encoding="TEXT").json()
+    assert told == {"XAttrs": []}
+    assert served.read("d/f", 9) == b"other"
+
+
+def test_more_writers_at_a_time_than_can_claim_a_version(
+    served: WebHdfsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhdfs_store, "_LOOK_S", 0.01)
+    monkeypatch.setattr(webhdfs_store, "_LOOKS", 6000)
+    served.put_if_absent("d/f", b"one")
+    _, version = served.read_versioned("d/f", 9)
+    for number in range(30):
+        given = {"xattr.name": f"user.bucketfmt.next.{number}", "xattr.value": '"x"'}
+        served._call("PUT", "SETXATTR", f"{served._root}/d/f", flag="CREATE", **given)
+    one_of_them = threading.Timer(0.2, served.replace, ("d/f", b"other"))
+    one_of_them.start()
+    assert served.replace_if("d/f", b"late", version) is None
+    one_of_them.join()
+    assert served.read("d/f", 9) == b"other"
+    assert [entry.name for entry in served.list("d")] == ["f"]
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_removal_whose_answer_is_lost_tells_of_no_rename(
+    served: WebHdfsStore, monkeypatch: pytest.MonkeyPatch, *, is_renamed: bool
+) -> None:
+    """All answers to the rename are lost, and the first to the removal of what is beside."""
+    monkeypatch.setattr(webhdfs_store, "_FIRST_WAIT_S", 0.001)
+    call, deleted = served._call, []
+
+    def lose(method: str, asked: str, full: str, **given: str) -> Any:
+        if asked == "RENAME":
+            if is_renamed:
+                with suppress(FileNotFoundError):
+                    call(method, asked, full, **given)
+            raise HdfsUnavailableError("lost")
+        answer = call(method, asked, full, **given)
+        if asked == "DELETE" and not deleted:
+            deleted.append(full)
+            raise HdfsUnavailableError("lost")
+        return answer
+
+    served._call = lose  # type: ignore[method-assign]
+    with pytest.raises(StorageError, match="lost"):
+        served.put_if_absent("d/f", b"one")
+    assert len(deleted) == 1
+    assert [entry.name for entry in served.list("d")] == (["f"] if is_renamed else [])
 
 
 def test_hdfs_by_the_client_of_java_is_read_only(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ _NOT_FOUND = 404
 _CONNECTIONS = 128  # two requests of each thread, see `streams`
 _CLAIM = "user.bucketfmt.next."
 _CLAIMS_MAX = 30  # an inode has at most 32 extended attributes by default
+_BY_NUMBER = "/.reserved/.inodes/"  # a file by its version, whatever its name is now
+_LOOKS, _LOOK_S = 30, 1.0  # at a version that as many claim as can
 
 _T = TypeVar("_T")
 _Rename = Literal["NONE", "OVERWRITE"]
@@ -81,7 +83,8 @@ class WebHdfsStore(FsspecStore):
         number once. Whoever finds a number taken removes the new file of that other one, who can
         then no longer rename it. So of all who look at the version after that, and find it to be
         the one they know, the one with the highest number alone still has a file to rename. A
-        claim of a process that died holds nobody up. The attributes go with the version.
+        claim of a process that died holds nobody up. The attributes go with the version, by whose
+        number the file is claimed: who is late would else claim the version that comes next.
         """
         with self._located(path, to_write=True) as full:
             if self._version_now(full) != version:
@@ -179,7 +182,14 @@ class WebHdfsStore(FsspecStore):
                 raise
             else:
                 return True
-        if self._remove(temporary):  # so that no request which is late renames it
+        # So that no request which is late renames it. Whether one did is told by an only try.
+        count_requests()
+        try:
+            answer = self._call("DELETE", "DELETE", temporary)
+        except HdfsUnavailableError:
+            self._remove(temporary)
+            raise failed from None
+        if answer.json()["boolean"]:
             raise failed
         return self._is_renamed(full, new, was_sent=True)
 
@@ -194,44 +204,60 @@ class WebHdfsStore(FsspecStore):
         return was_sent
 
     def _claim(self, full: str, temporary: str, version: str) -> bool:
-        """Say that a file is about to be replaced; return False if the file is gone or another."""
+        """Say that a version is about to be replaced; return False if it is gone.
+
+        Raises:
+            StorageError: as many as can have claimed the version, and none of them replaces it.
+        """
         folder, _, name = temporary.rpartition("/")
-        for number in range(_CLAIMS_MAX):
+        number = 0
+        while number < _CLAIMS_MAX:
             attribute = {"xattr.name": f"{_CLAIM}{number}", "xattr.value": f'"{name}"'}
             count_requests()
             try:
-                self._set_attribute(full, attribute)
+                self._set_attribute(version, attribute)
             except FileNotFoundError:
                 return False
             except HdfsUnavailableError:
                 raise
             except OSError:
-                claimant = self._claimants(full).get(number)
-                if claimant is None:
-                    if self._version_now(full) != version:  # replaced since the number was taken
-                        return False
+                claimants = self._claimants(version)
+                if claimants is None:
+                    return False
+                if number not in claimants:
                     raise
-                if claimant == name:  # by a request whose answer was lost
+                if claimants[number] == name:  # by a request whose answer was lost
                     return True
-                if is_temporary_name(claimant) and "/" not in claimant:
-                    self._remove(f"{folder}/{claimant}")
+                for other, claimant in claimants.items():
+                    if other >= number and is_temporary_name(claimant) and "/" not in claimant:
+                        self._remove(f"{folder}/{claimant}")
+                number = max(claimants) + 1
             else:
                 return True
+        for _ in range(_LOOKS):  # of so many who claim it now, one replaces it
+            if self._version_now(full) != version:
+                return False
+            time.sleep(_LOOK_S)
         raise StorageError(
             f"{_CLAIMS_MAX} processes died while they replaced this version of the file; copy the "
             "file, and put the copy in its place"
         )
 
-    def _set_attribute(self, full: str, attribute: Mapping[str, str]) -> None:
+    def _set_attribute(self, version: str, attribute: Mapping[str, str]) -> None:
+        full = _BY_NUMBER + version
         _again(lambda: self._call("PUT", "SETXATTR", full, flag="CREATE", **attribute))
 
-    def _claimants(self, full: str) -> dict[int, str]:
-        """Return what was written beside by those who claim a file, by their numbers."""
+    def _claimants(self, version: str) -> dict[int, str] | None:
+        """Return what was written beside by those who claim a version, by their numbers.
+
+        None if no file is of that version any more.
+        """
         count_requests()
+        full = _BY_NUMBER + version
         try:
             answer = _again(lambda: self._call("GET", "GETXATTRS", full, encoding="TEXT"))
         except FileNotFoundError:
-            return {}
+            return None
         found = answer.json()["XAttrs"]
         return {
             int(own["name"][len(_CLAIM) :]): own["value"].strip('"')
