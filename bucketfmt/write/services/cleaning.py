@@ -4,9 +4,9 @@ I/O: the plan goes on the timeline under the table lock, the files are deleted, 
 deleted is recorded. A clean that was not completed, Hudi's or one from here, is completed first.
 Source: CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
 
-The temporary files that writers leave on a local disk when they are killed are deleted too. Hudi
-deletes what the markers of a write name and its commit does not; no marker names these files. So
-are log files that a restore by Hudi left of a compaction that was planned.
+The temporary files that writers leave on a local disk or HDFS when they are killed are deleted
+too. Hudi deletes what the markers of a write name and its commit does not; no marker names these
+files. So are log files that a restore by Hudi left of a compaction that was planned.
 
 Where Hudi also removes the folder of a partition that has no file groups left, it stays here: a
 writer may be about to put files there.
@@ -25,6 +25,7 @@ from itertools import chain
 
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.layout import LEASE, METADATA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.names.paths import is_temporary_name, join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -40,6 +41,7 @@ from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_instant_content,
@@ -68,6 +70,7 @@ from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, l
 
 __all__ = ["CleanResult", "Cleaner"]
 
+_WRITTEN_BESIDE = "webhdfs://"  # as files on a disk are, before they are renamed
 _LEFT_AFTER_S = 3600.0  # a writer has a temporary file while it writes one file
 
 
@@ -234,17 +237,20 @@ class Cleaner:
     ) -> list[FileInfo]:
         """Return the temporary files that no writer will give their own name to.
 
-        They are older than an hour, and no writer is at work, as heartbeats tell. A store other
-        than a disk has no such files.
+        They are older than an hour, and no writer is at work, as heartbeats tell. They are among
+        the data files, the instants, and beside the lease of the lock. A store other than a disk
+        and HDFS has no such files.
         """
         store = state.store
-        if not store.failures_are_final:
+        if not (store.failures_are_final or store.uri.startswith(_WRITTEN_BESIDE)):
             return []
-        folders = state.lister.partitions if partitions is None else partitions
+        folders = [*(state.lister.partitions if partitions is None else partitions)]
+        folders += sorted({state.config.timeline_path, METADATA_FOLDER, LEASE.rpartition("/")[0]})
+        names = map_in_threads(store.list_names, folders, waiting_count(store))
         paths = [
             join_path(folder, name)
-            for folder in folders
-            for name in store.list_names(folder)
+            for folder, found in zip(folders, names, strict=True)
+            for name in found
             if is_temporary_name(name)
         ]
         if not paths or any(
@@ -252,8 +258,8 @@ class Cleaner:
         ):
             return []
         before = self._owner.machine.now() - _LEFT_AFTER_S
-        found = [info for info in map(store.info, paths) if info is not None]
-        files = [info for info in found if not info.is_dir]
+        infos = [info for info in map(store.info, paths) if info is not None]
+        files = [info for info in infos if not info.is_dir]
         return [info for info in files if info.modified is not None and info.modified < before]
 
     # -- execute

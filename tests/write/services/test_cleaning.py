@@ -32,6 +32,7 @@ from bucketfmt.write.services.cleaning import Cleaner
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.services.plan_clean import Retention
+from tests.storage.fake_webhdfs import fake_webhdfs
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.metadata.metadata_records import records_of
 from tests.write.models import (
@@ -366,6 +367,31 @@ def test_what_killed_writers_left_goes_after_an_hour(tmp_path: Path) -> None:
     assert young.exists()
     assert foreign.exists()
     assert_reads_as(str(tmp_path), model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_on_hdfs", [False, True])
+def test_what_killed_writers_left_beside_instants_and_the_lease_goes_too(
+    tmp_path: Path, version: int, *, is_on_hdfs: bool
+) -> None:
+    table, model = make(tmp_path / "t", version, writes=2)
+    folders = (REGIONS[0], table.config.timeline_path, ".hoodie/.locks")
+    left = [f"{folder}/.bucketfmt-1.tmp" for folder in folders]
+    long_ago = time.time() - 3700
+    for path in left:
+        file = tmp_path / "t" / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"12345")
+        os.utime(file, (long_ago, long_ago))
+    if is_on_hdfs:
+        with fake_webhdfs(tmp_path) as url:
+            uri = url.replace("http://", "webhdfs://") + "/t"
+            done = bf.open(uri, {"user": "tests"}).clean(dry_run=False)
+    else:
+        done = table.clean(dry_run=False)
+    assert sorted(done.files) == sorted(left)
+    assert not [path for path in left if (tmp_path / "t" / path).exists()]
+    assert_reads_as(str(tmp_path / "t"), model)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
