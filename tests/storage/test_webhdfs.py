@@ -25,6 +25,7 @@ from bucketfmt.storage.stores.fsspec_store import FsspecStore
 from bucketfmt.storage.stores.webhdfs_store import HdfsUnavailableError, WebHdfsStore
 from bucketfmt.testing import StoreContract
 from tests.rotation import seed
+from tests.storage import fake_webhdfs as fake_webhdfs_module
 from tests.storage.fake_webhdfs import fake_webhdfs
 from tests.storage.faulty_server import STALL_S, FaultyProxy, Protocol, ServerFault, faulty_proxy
 from tests.write.models import NO_SERVICES, create_table, rows
@@ -442,6 +443,18 @@ def test_a_removal_whose_answer_is_lost_tells_of_no_rename(
         served.put_if_absent("d/f", b"one")
     assert len(deleted) == 1
     assert [entry.name for entry in served.list("d")] == (["f"] if is_renamed else [])
+
+
+@pytest.mark.parametrize("kind", ["NSQuotaExceededException", "DSQuotaExceededException"])
+def test_a_quota_that_is_used_up(
+    served: WebHdfsStore, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def refuse(tree: object, name: str, content: bytes) -> None:
+        raise fake_webhdfs_module._RefusedError(kind, f"The quota of /trips is exceeded\nat {name}")
+
+    monkeypatch.setattr(fake_webhdfs_module._Tree, "create", refuse)
+    with pytest.raises(StorageError, match=f"{kind}: The quota of /trips is exceeded; have the"):
+        served.put_if_absent("d/f", b"one")
 
 
 def test_hdfs_by_the_client_of_java_is_read_only(tmp_path: Path) -> None:

@@ -411,6 +411,8 @@ def _storage_error(error: Exception, path: str) -> BucketfmtError:
     is_of_options = is_refused or isinstance(error, (TypeError, ValueError, AttributeError))
     if is_of_options or type(error).__name__ in _OPTION_ERRORS:
         advice = "check the URL, storage_options and the credentials"
+    elif isinstance(error, OSError) and error.errno == errno.EDQUOT:
+        advice = "have the quota raised, or delete what nobody needs, then retry"
     else:
         advice = "check that the store can be reached, then retry"
     return StorageError(f"{type(error).__name__}: {_first_line(error)}; {advice}", path=path)

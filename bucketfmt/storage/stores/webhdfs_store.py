@@ -10,6 +10,7 @@ HDFS has no condition by which a file is replaced. See `WebHdfsStore.replace_if`
 
 from __future__ import annotations
 
+import errno
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -358,7 +359,9 @@ def _checked(answer: Any) -> Any:
         raise FileNotFoundError(message)
     if kind in ("AccessControlException", "SecurityException") and not _is_below_a_file(message):
         raise PermissionError(message)
-    raise OSError(f"{kind}: {message}" if kind else message)
+    # Of names or of bytes, for which a file under write counts with whole blocks.
+    number = [errno.EDQUOT] if kind.endswith("QuotaExceededException") else []
+    raise OSError(*number, f"{kind}: {message}" if kind else message)
 
 
 def _without_files_as_folders(call: Callable[..., Any], *given: Any, **options: Any) -> Any:
