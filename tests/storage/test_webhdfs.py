@@ -445,6 +445,12 @@ def test_a_removal_whose_answer_is_lost_tells_of_no_rename(
     assert [entry.name for entry in served.list("d")] == (["f"] if is_renamed else [])
 
 
+@pytest.mark.parametrize("url", ["webhdfs:///lake/trips", "webhdfs://:9870/lake/trips"])
+def test_a_url_without_a_name_node(url: str) -> None:
+    with pytest.raises(ValueError, match="no name node is named; give webhdfs://HOST:PORT/PATH"):
+        bf.open(url)
+
+
 @pytest.mark.parametrize("kind", ["NSQuotaExceededException", "DSQuotaExceededException"])
 def test_a_quota_that_is_used_up(
     served: WebHdfsStore, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -60,6 +60,9 @@ class WebHdfsStore(FsspecStore):
     _is_written: ClassVar[bool] = True
 
     def _open(self) -> tuple[tuple[Any, str], str]:
+        url, options = self._url_and_options
+        if "::" not in url and not urlsplit(url).hostname and "host" not in options:
+            raise ValueError(f"{url}: no name node is named; give webhdfs://HOST:PORT/PATH")
         opened, root = super()._open()
         fs, _ = opened
         fs.session = _PatientSession(fs.session)
