@@ -284,6 +284,7 @@ class RollbackPlanner:
 
         Raises:
             NotFoundError: another writer took it back meanwhile.
+            ConflictError: nothing tells any more what it logged, and others logged to its slices.
             CorruptError: a marker, or a log file that may be the target's, is damaged.
         """
         metadata = CommitMetadata()
@@ -298,7 +299,9 @@ class RollbackPlanner:
         is_listed = is_begun or self._is_logged_to(target)
         listed = self._list(target, metadata, markers, resized) if is_listed else {}
         if not markers and self._is_untold(target):
-            markers = load_untold_logs(self.store, target.requested_time, self.limits)
+            others = () if in_restore else timeline.writes.completed.instants
+            completed = {other.requested_time for other in others}
+            markers = load_untold_logs(self.store, target.requested_time, completed, self.limits)
         return plan_rollback(
             self.store.uri,
             self.config,

@@ -228,6 +228,36 @@ def test_a_write_whose_file_was_harmed_is_taken_back(
     assert_reads_as(table.uri, model)
 
 
+def test_log_files_with_rows_of_later_writes_are_not_deleted(tmp_path: Path) -> None:
+    """Until version 6 they bear the instant of the write that made the file slice."""
+    table, model = make(tmp_path, 6, "MERGE_ON_READ")
+    harmed = table.upsert(rows(range(40, 43), ts=2).set_column(4, "region", [["new"] * 3]))
+    (instant,) = (i for i in table.timeline.instants if i.requested_time == harmed.instant)
+    given = rows(range(40, 42), ts=3, price=3.0).set_column(4, "region", [["new"] * 2])
+    later = table.upsert(given)
+    assert any(harmed.instant in path and ".log." in path for path in later.files)
+    file = Path(table.uri, table.config.timeline_path, instant.file_name)
+    away = file.rename(tmp_path / "away")
+    before = data_files(table.uri)
+    table = bf.open(table.uri, writer=NO_SERVICES)
+    for take_back in (
+        lambda: table.rollback(harmed.instant, dry_run=True),
+        lambda: table.rollback(harmed.instant),
+        lambda: table.upsert(rows([0], ts=4)),
+    ):
+        with pytest.raises(bf.ConflictError, match=f"{later.instant}, which came after it, has"):
+            take_back()
+    assert data_files(table.uri) == before
+    assert not table.timeline.of("rollback").instants
+    away.rename(file)
+    assert table.lookup(["key-000041"]).column("ts").to_pylist() == [3]
+    file.rename(away)
+    table.rollback(later.instant)
+    table.rollback(harmed.instant)
+    assert_reads_as(table.uri, model)
+    assert not table.check("full").findings
+
+
 def test_writes_are_taken_back_one_by_one(started: tuple[bf.Table, Model]) -> None:
     table, model = started
     first = table.timeline.instants[0].requested_time
