@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, get_args
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
@@ -88,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = job.run(spark, given)
     except bf.UnsupportedError as error:
         return _told(error, _UNSUPPORTED)
-    except bf.BucketfmtError as error:
+    except (bf.BucketfmtError, AnalysisException) as error:  # a filter or files that Spark refuses
         return _told(error, _FAILED)
     except (ValueError, TypeError) as error:
         return _told(error, _USAGE)

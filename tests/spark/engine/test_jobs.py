@@ -87,6 +87,17 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.usefixtures("spark")
+def test_what_spark_refuses_is_an_error_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing")
+    options = ["--like", missing, "--key", "id", "--index", "simple:2"]
+    assert main(["create", str(tmp_path / "t"), *options]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("AnalysisException: [PATH_NOT_FOUND]")
+    assert missing in told
+
+
 def test_storage_options_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials of digits were numbers, by which no client of a store signs."""
     given: list[object] = []
