@@ -204,7 +204,11 @@ def _create(spark: SparkSession, given: argparse.Namespace) -> dict[str, Any]:
         storage_options=_storage(given),
         writer=_writer(given),
     )
-    return {"table": made.config.name, "uri": made.uri, "index": made.index.text if made.index else None}
+    return {
+        "table": made.config.name,
+        "uri": made.uri,
+        "index": made.index.text if made.index else None,
+    }
 
 
 def _add_create(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import itertools
 import json
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class _Tree:
         self._numbers: dict[str, int] = {}
         self._next = itertools.count(16_386)
         self.attributes: dict[int, dict[str, str]] = {}
+        self.dead_nodes: list[str] = []  # which the name node names first
 
     def path(self, name: str) -> Path:
         return self.root / name.strip("/")
@@ -150,7 +151,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if operation in ("OPEN", "CREATE"):
             if operation == "OPEN":
                 tree.found(name)
-            at = f"http://{self.headers['host']}{_DATA}{quote(name)}?{query}"
+            excluded = given.get("excludedatanodes", "").split(",")
+            nodes = [*tree.dead_nodes, self.headers["host"]]
+            node = next((each for each in nodes if each not in excluded), None)
+            if node is None:
+                raise _RefusedError("IOException", "No active nodes contain this block")
+            at = f"http://{node}{_DATA}{quote(name)}?{query}"
             self._answer(307, b"", location=at)
             return
         if operation == "GETFILESTATUS":
@@ -192,9 +198,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def fake_webhdfs(root: Path) -> Iterator[str]:
-    """Serve a folder; yield the URL of the server, `http://127.0.0.1:PORT`."""
-    handler = type("Handler", (_Handler,), {"tree": _Tree(root)})
+def fake_webhdfs(root: Path, dead_nodes: Sequence[str] = ()) -> Iterator[str]:
+    """Serve a folder; yield the URL of the server, `http://127.0.0.1:PORT`.
+
+    `dead_nodes` are hosts with ports that the name node takes for data nodes, and names first.
+    """
+    tree = _Tree(root)
+    tree.dead_nodes += dead_nodes
+    handler = type("Handler", (_Handler,), {"tree": tree})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -461,6 +462,32 @@ def test_a_quota_that_is_used_up(
     monkeypatch.setattr(fake_webhdfs_module._Tree, "create", refuse)
     with pytest.raises(StorageError, match=f"{kind}: The quota of /trips is exceeded; have the"):
         served.put_if_absent("d/f", b"one")
+
+
+def test_a_data_node_that_is_down_is_avoided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name node names it for some minutes, though another one has the content."""
+    monkeypatch.setattr(webhdfs_store, "_FIRST_WAIT_S", 0.001)
+    dead = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    with fake_webhdfs(tmp_path, dead) as url:
+        table = create_table(
+            f"{as_webhdfs(url)}/trips",
+            bf.SimpleBucketIndex(1),
+            storage_options={"user": "tests"},
+            writer=NO_SERVICES,
+        )
+        table.upsert(rows(range(9), 1))
+        table.upsert(rows([0], 2))
+        assert bf.open(table.uri, {"user": "tests"}).scan().count() == 9
+    found = bf.open(tmp_path / "trips").scan(["ts"], filter="ts = 2")
+    assert found.count() == 1
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def test_hdfs_by_the_client_of_java_is_read_only(tmp_path: Path) -> None:

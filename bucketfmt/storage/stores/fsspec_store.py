@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar
@@ -165,9 +165,17 @@ class FsspecStore:
     def open_arrow(self, path: str) -> pa.NativeFile:
         """Return the file for random reads: each read is a ranged request with some read-ahead."""
         with self._located(path) as full:
-            self._size(full)
-            file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
-            return pa.PythonFile(_RaisingFile(file, path), mode="r")
+            return self._open_file(full, path)
+
+    def _open_file(
+        self, full: str, path: str, fetch: Callable[[int, int], bytes] | None = None
+    ) -> pa.NativeFile:
+        """Open a file; `fetch` returns what is from one place to before another, as fsspec does."""
+        self._size(full)
+        file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
+        if fetch is not None:
+            file.cache.fetcher = fetch
+        return pa.PythonFile(_RaisingFile(file, path), mode="r")
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""

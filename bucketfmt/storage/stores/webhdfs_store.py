@@ -19,6 +19,8 @@ from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
+import pyarrow as pa
+
 from bucketfmt.errors import StorageError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import format_temporary_name, is_temporary_name
@@ -124,29 +126,43 @@ class WebHdfsStore(FsspecStore):
     def _parts(self, full: str, spans: Sequence[tuple[int, int]]) -> Iterable[bytes]:
         return map_in_threads(partial(self._content, full), spans, waiting_count(self))
 
+    def open_arrow(self, path: str) -> pa.NativeFile:
+        """Return the file for random reads, as `FsspecStore.open_arrow` does."""
+        with self._located(path) as full:
+            return self._open_file(full, path, lambda start, end: self._content(full, (start, end)))
+
     def _content(self, full: str, span: tuple[int, int]) -> bytes:
         """Return a span of a file by two requests; fsspec asks for the state of the file too."""
         start, end = span
         given = {"offset": str(start), "length": str(end - start)}
         count_requests()
-        answer = _again(lambda: self._call("GET", "OPEN", full, **given))
-        location = self._fs._apply_proxy(answer.headers["location"])
-        return bytes(self._fs.session.get(location).content)
+        session, failed = self._fs.session, _FailedNodes()
+        answer = _again(
+            lambda: failed.avoided(partial(self._locate, "GET", "OPEN", full, given), session.get)
+        )
+        return bytes(answer.content)
+
+    def _locate(
+        self, method: str, operation: str, full: str, given: Mapping[str, str], **others: str
+    ) -> str:
+        """Return where a data node takes or has content, as the name node says."""
+        answer = self._call(method, operation, full, **given, **others)
+        return str(self._fs._apply_proxy(answer.headers["location"]))
 
     def _create_beside(self, full: str, data: Buffer) -> str:
         """Create a file with this content in the folder of another; return its name.
 
         Each try has a name of its own: a request that is late creates no file that counts.
         """
+        failed = _FailedNodes()
 
         def create() -> str:
             name = format_temporary_name(uuid.uuid4().hex)
             temporary = f"{full.rpartition('/')[0]}/{name}"
-            answer = self._call("PUT", "CREATE", temporary, overwrite="false")
+            locate = partial(self._locate, "PUT", "CREATE", temporary, {"overwrite": "false"})
             count_requests()
             try:
-                location = self._fs._apply_proxy(answer.headers["location"])
-                self._fs.session.put(location, data)
+                failed.avoided(locate, lambda location: self._fs.session.put(location, data))
             except BaseException:
                 with suppress(Exception):
                     self._call("DELETE", "DELETE", temporary)
@@ -289,6 +305,36 @@ class WebHdfsStore(FsspecStore):
         return _checked(fs.session.once(method, url, params=params, allow_redirects=False))
 
 
+class _FailedNodes:
+    """The data nodes that failed in one work, which the name node may not know of for minutes."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def avoided(self, locate: Callable[..., str], ask: Callable[[str], _T]) -> _T:
+        """Have the name node name a data node, and ask that one.
+
+        Raises:
+            HdfsUnavailableError: it failed, and the next call avoids it; or no other has the
+                content, and the next call avoids none.
+        """
+        names = {"excludedatanodes": ",".join(self._names)} if self._names else {}
+        try:
+            location = locate(**names)
+        except (HdfsUnavailableError, FileExistsError, FileNotFoundError, PermissionError):
+            raise
+        except OSError as error:
+            if not self._names:
+                raise
+            self._names.clear()
+            raise HdfsUnavailableError(str(error)) from error
+        try:
+            return ask(location)
+        except HdfsUnavailableError:
+            self._names.append(urlsplit(location).netloc)
+            raise
+
+
 class _PatientSession:
     """What fsspec's client reads by, in place of its `requests.Session`."""
 
@@ -304,17 +350,13 @@ class _PatientSession:
         return _again(lambda: self.once(method, url, **given))
 
     def get(self, location: str) -> Any:
-        """Ask a data node for content, of the length that the location names."""
+        """Ask a data node for content, of the length that the location names, once."""
         lengths = parse_qs(urlsplit(location).query).get("length")
-
-        def ask() -> Any:
-            answer = self.once("GET", location)
-            if lengths and answer.ok and len(answer.content) != int(lengths[0]):
-                told = f"{len(answer.content)} bytes came where {lengths[0]} were asked for"
-                raise HdfsUnavailableError(told)
-            return answer
-
-        return _checked(_again(ask))
+        answer = self.once("GET", location)
+        if lengths and answer.ok and len(answer.content) != int(lengths[0]):
+            told = f"{len(answer.content)} bytes came where {lengths[0]} were asked for"
+            raise HdfsUnavailableError(told)
+        return _checked(answer)
 
     def put(self, location: str, data: Buffer) -> None:
         """Send content to a data node, once."""
