@@ -97,7 +97,7 @@ def file_ids(table: bf.Table, partition: str) -> set[str]:
     return {group["file_id"] for group in groups if group["partition_path"] == partition}
 
 
-@pytest.mark.rotated(2)
+@pytest.mark.rotated(2, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_rows_are_moved_to_their_buckets(
@@ -136,7 +136,7 @@ def test_rows_are_moved_to_their_buckets(
     assert table.check(depth="full").status == "clean"
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_second_group_of_logs_alone(golden_copy: Copy, version: str) -> None:
     patient = Patient(golden_copy(version, "mor"))
@@ -194,7 +194,7 @@ def test_a_number_that_no_key_fits_is_wrong_itself(golden_copy: Copy, stated: in
     assert_same(bf.open(patient.root).scan().to_arrow(), before)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_hash_fields_that_no_key_fits_are_wrong_themselves(golden_copy: Copy, version: str) -> None:
     """`id` is hashed, of keys of two fields."""
@@ -316,7 +316,7 @@ def test_rows_that_others_write_meanwhile_are_kept(tmp_path: Path) -> None:
     assert bf.open(tmp_path / "t").check(depth="full").status == "clean"
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_a_metadata_table_is_in_step(tmp_path: Path, version: int, kind: str) -> None:
@@ -363,7 +363,7 @@ def latest(read: pa.Table) -> dict[tuple[str, str], tuple[int, str, float]]:
     return found
 
 
-@pytest.mark.rotated(2)
+@pytest.mark.rotated(2, among="repairs", one_of=2)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("numbers", [(2, 3, 6), (3, 4, 5), (1, 8, 8)])

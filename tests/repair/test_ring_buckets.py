@@ -61,7 +61,7 @@ def rows_moved(root: Path) -> None:
     )
 
 
-@pytest.mark.rotated(2)
+@pytest.mark.rotated(2, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize(
     ("damage", "code", "is_doubled"),
@@ -107,7 +107,7 @@ def test_rows_are_moved_to_their_nodes(
     assert report.status == "clean", report.findings
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_a_table_that_was_written_by_two_rings(tmp_path: Path, version: int) -> None:
     """A lost ring, and the writes of somebody who began another one, as H#8479 has it."""
@@ -145,7 +145,7 @@ def lose_marked(ring: Path) -> None:
     Path(*ring.parts[:-4], ring.name, f"{instant}.commit").touch()
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("lose", [lose_marked, cut_the_newest, lose_the_newest])
 def test_the_ring_of_a_repair_follows_the_one_that_is_lost(
@@ -180,7 +180,7 @@ def test_the_ring_of_a_repair_follows_the_one_that_is_lost(
     assert_reads_as(root, model)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_no_node_of_a_new_ring_leads_to_a_hidden_file_group(tmp_path: Path, version: int) -> None:
     """The resize hid those of the first ring, two nodes of which have no key at the repair."""

@@ -76,7 +76,7 @@ def leave_the_first(folder: Path) -> None:
 DAMAGES = [lose_all, lose_the_newest, empty_the_newest, cut_the_newest, leave_the_first]
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_ring_is_made_again(tmp_path: Path, version: int, damage: Callable[[Path], None]) -> None:
@@ -143,7 +143,7 @@ def test_a_repair_that_died_is_done_again(
     assert at > 3  # a file or two for each ring
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 @pytest.mark.parametrize("name", ["ch_split", "ch_init"])
 def test_rings_of_hudi_are_made_again(golden_copy: Copy, version: str, name: str) -> None:
@@ -196,7 +196,7 @@ def test_rows_that_are_deleted_and_come_back_are_on_the_ring(
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("damage", [leave_the_first, cut_the_newest])
 def test_a_resize_whose_ring_was_made_again_is_rolled_back(
@@ -284,7 +284,7 @@ def test_file_groups_of_two_rings_are_refused(tmp_path: Path) -> None:
     assert ring.read_bytes() == before
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, among="repairs", one_of=2)
 @pytest.mark.parametrize("version", [6, 9])
 def test_the_ring_of_a_partition_without_file_groups(tmp_path: Path, version: int) -> None:
     """Its first write was taken back; a damaged ring stood in the way of the next one."""

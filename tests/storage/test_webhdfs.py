@@ -208,6 +208,7 @@ def requests_of_a_read(reading: Reading) -> list[str]:
     return list(reading.proxy.seen)
 
 
+@pytest.mark.rotated(among="the contract of a store on WebHDFS", one_of=3)
 class TestWebHdfs(StoreContract):
     @pytest.fixture
     def uri(self, tmp_path: Path) -> Iterator[str]:
