@@ -23,6 +23,7 @@ __all__ = [
     "has_metafile",
     "is_partition",
     "listed_file",
+    "visit_partitions",
     "walk_folders",
 ]
 
@@ -102,14 +103,11 @@ class StoreLister:
         """
         found: list[str] = []
 
-        def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
-            if not has_metafile(entries):
-                return entries
+        def take(folder: str, entries: Sequence[FileInfo]) -> None:
             found.append(folder)
             self._keep(folder, entries)
-            return ()
 
-        walk_folders(self._store, self._store.list, visit)
+        visit_partitions(self._store, take)
         return tuple(sorted(found))
 
     def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
@@ -145,6 +143,24 @@ class StoreLister:
         found = _ListedFiles(group_files(files), change_data, others)
         with self._lock:
             return self._found.setdefault(partition_path, found)
+
+
+def visit_partitions(store: Store, take: Callable[[str, Sequence[FileInfo]], None]) -> None:
+    """List the folders of a table, and tell of each partition its path and its entries.
+
+    A folder with the metadata file of a partition has no partitions below it.
+
+    Raises:
+        StorageError: the store failed.
+    """
+
+    def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
+        if not has_metafile(entries):
+            return entries
+        take(folder, entries)
+        return ()
+
+    walk_folders(store, store.list, visit)
 
 
 def walk_folders(

@@ -44,6 +44,11 @@ class FolderStore:
         """As for the store underneath."""
         return self.store.failures_are_final
 
+    @property
+    def writes_beside(self) -> bool:
+        """As for the store underneath."""
+        return self.store.writes_beside
+
     def read(self, path: str, limit_bytes: int) -> bytes:
         """See `Store.read`."""
         with self._below(path) as below:

@@ -75,6 +75,14 @@ class Store(Protocol):
         """
         ...
 
+    @property
+    def writes_beside(self) -> bool:
+        """Whether a file gets its name when it is whole, and has a temporary one before.
+
+        A writer that dies leaves such a file in the folder, for a clean to delete.
+        """
+        ...
+
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return the whole file.
 

@@ -99,6 +99,11 @@ class FaultyStore:
         late = self._plan is not None and self._plan.fault is Fault.FAIL_LATE
         return self._store.failures_are_final and not late
 
+    @property
+    def writes_beside(self) -> bool:
+        """As for the store underneath."""
+        return self._store.writes_beside
+
     def deliver(self) -> None:
         """Execute the operations that the plan has delayed, in order."""
         late, self._late = self._late, []

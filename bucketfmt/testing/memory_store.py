@@ -89,6 +89,11 @@ class MemoryStore:
         """True: there is no network."""
         return True
 
+    @property
+    def writes_beside(self) -> bool:
+        """False: a file is there at once."""
+        return False
+
     def read(self, path: str, limit_bytes: int) -> bytes:
         """See `Store.read`."""
         data = self._content(path)

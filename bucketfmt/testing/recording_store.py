@@ -46,6 +46,11 @@ class RecordingStore:
         return self._store.failures_are_final
 
     @property
+    def writes_beside(self) -> bool:
+        """As for the store underneath."""
+        return self._store.writes_beside
+
+    @property
     def writes(self) -> builtins.list[Operation]:
         """The operations that may have changed something."""
         return [operation for operation in self.operations if operation.verb in WRITE_VERBS]

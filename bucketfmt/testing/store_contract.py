@@ -271,6 +271,9 @@ class StoreContract:
     def test_says_whether_a_failed_verb_is_done_with(self, store: Store) -> None:
         assert store.failures_are_final in (True, False)
 
+    def test_says_whether_dead_writers_leave_files(self, store: Store) -> None:
+        assert store.writes_beside in (True, False)
+
     def test_delete(self, store: Store) -> None:
         store.put_if_absent("d/f", b"1")
         store.put_if_absent("d/g", b"1")

@@ -114,6 +114,11 @@ class FsspecStore:
         """False over a network: a request may arrive after the sender gave up."""
         return False
 
+    @property
+    def writes_beside(self) -> bool:
+        """False: one request gives a file its name and its content."""
+        return False
+
     def __repr__(self) -> str:
         return f"FsspecStore({self._url!r})"
 

@@ -72,6 +72,11 @@ class LocalStore:
         """True: the operating system has answered when a verb raises."""
         return True
 
+    @property
+    def writes_beside(self) -> bool:
+        """True: files are renamed, or linked, once they are on the disk."""
+        return True
+
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
 

@@ -61,6 +61,11 @@ class WebHdfsStore(FsspecStore):
     _version_key: ClassVar[str] = "fileId"  # of the inode, which no other inode ever has
     _is_written: ClassVar[bool] = True
 
+    @property
+    def writes_beside(self) -> bool:
+        """True: the name node renames files that are whole."""
+        return True
+
     def _open(self) -> tuple[tuple[Any, str], str]:
         url, options = self._url_and_options
         if "::" not in url and not urlsplit(url).hostname and "host" not in options:

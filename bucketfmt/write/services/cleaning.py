@@ -70,7 +70,6 @@ from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, l
 
 __all__ = ["CleanResult", "Cleaner"]
 
-_WRITTEN_BESIDE = "webhdfs://"  # as files on a disk are, before they are renamed
 _LEFT_AFTER_S = 3600.0  # a writer has a temporary file while it writes one file
 
 
@@ -238,11 +237,10 @@ class Cleaner:
         """Return the temporary files that no writer will give their own name to.
 
         They are older than an hour, and no writer is at work, as heartbeats tell. They are among
-        the data files, the instants, and beside the lease of the lock. A store other than a disk
-        and HDFS has no such files.
+        the data files, the instants, and beside the lease of the lock.
         """
         store = state.store
-        if not (store.failures_are_final or store.uri.startswith(_WRITTEN_BESIDE)):
+        if not store.writes_beside:
             return []
         folders = [*(state.lister.partitions if partitions is None else partitions)]
         folders += sorted({state.config.timeline_path, METADATA_FOLDER, LEASE.rpartition("/")[0]})

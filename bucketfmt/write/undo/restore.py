@@ -76,7 +76,8 @@ def preview_restore(planner: RollbackPlanner, savepoint: str) -> RestoreResult:
     for target in plan.instants_to_rollback:
         for instant in timeline.writes.instants:
             if (instant.requested_time, instant.action) == (target.commit_time, target.action):
-                own = planner.plan(timeline, instant, in_restore=True)
+                has_died = planner.has_died(instant)
+                own = planner.plan(timeline, instant, has_died=has_died, in_restore=True)
                 parsed = planner.parse(timeline, instant, own)
                 results.append(parsed.result(None))
     return RestoreResult(savepoint, None, tuple(results))

@@ -123,9 +123,10 @@ class Rollbacks:
         still, and be no more dead than it looks: it puts the file that it was about to put, then
         finds no heartbeat and deletes the file. What it put before is found by the listing.
         """
+        has_died = self.planner.has_died(target)
         if not target.is_completed:
             self.table.heartbeats.discard(target.requested_time)
-        plan = self.planner.plan(timeline, target, in_restore=in_restore)
+        plan = self.planner.plan(timeline, target, has_died=has_died, in_restore=in_restore)
         rollback = self.table.request("rollback", plan)
         return rollback, self.planner.parse(timeline, rollback, plan)
 

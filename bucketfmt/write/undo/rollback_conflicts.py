@@ -14,9 +14,11 @@ from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.names.names import (
     BaseFileName,
     FileGroupId,
+    MarkerName,
     find_bucket_id,
     find_data_file_name,
 )
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata
 from bucketfmt.format.timeline.plans import CompactionPlan
@@ -29,6 +31,7 @@ __all__ = [
     "check_basis_kept",
     "check_newest",
     "check_no_restore",
+    "check_not_built_on",
     "check_not_last",
     "check_resizes_kept",
     "check_still_there",
@@ -256,6 +259,56 @@ def check_basis_kept(
             f"what it replaced ({lost[1]}). Restore the table to a savepoint",
             partition=lost[0],
         )
+
+
+def check_not_built_on(
+    target: Instant,
+    logs: Iterable[MarkerName],
+    listed: Listing,
+    completed: Collection[str],
+) -> None:
+    """Refuse to take back a pending write that was completed once, and that others stand on.
+
+    Its file was moved away, or emptied. Base files that were made of its files since hold its rows,
+    and its other rows would go.
+
+    Args:
+        target: What to roll back.
+        logs: What it logged to file slices of others.
+        listed: All partitions.
+        completed: The requested times of the completed writes.
+
+    Raises:
+        ConflictError: so it is.
+    """
+    names = {
+        path: [name for name in map(find_data_file_name, sizes) if name is not None]
+        for path, sizes in listed.items()
+    }
+    own = {
+        (path, name.file_id)
+        for path, parsed in names.items()
+        for name in parsed
+        if name.instant == target.requested_time
+    }
+    logged = ((log.partition_path, find_data_file_name(log.data_file_name)) for log in logs)
+    own |= {(path, name.file_id) for path, name in logged if name is not None}
+    for path, parsed in names.items():
+        for name in parsed:
+            if (
+                isinstance(name, BaseFileName)
+                and (path, name.file_id) in own
+                and name.instant > target.requested_time
+                and name.instant in completed
+            ):
+                raise ConflictError(
+                    f"{target.action} {target.requested_time} was completed, and its file moved "
+                    f"away or emptied since: {name.instant}, which came after it, has made a base "
+                    "file with its rows. Put the file back on the timeline, or roll that back "
+                    "first, or restore the table to a savepoint",
+                    partition=path,
+                    path=join_path(path, str(name)),
+                )
 
 
 def check_still_there(before: Timeline, now: Timeline) -> None:

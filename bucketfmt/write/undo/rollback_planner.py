@@ -6,7 +6,7 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -17,6 +17,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.layout import heartbeat_path
 from bucketfmt.format.names.names import MarkerName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -25,10 +26,11 @@ from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CompactionPlan, RollbackPlan
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.data_files.committed_logs import without_never_committed
-from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.listing import StoreLister, visit_partitions
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_clustering_plan,
@@ -56,12 +58,15 @@ from bucketfmt.write.undo.rollback_conflicts import (
     check_basis_kept,
     check_newest,
     check_no_restore,
+    check_not_built_on,
     check_not_last,
     find_target,
 )
 from bucketfmt.write.undo.untold_logs import load_untold_logs
 
 __all__ = ["RollbackPlanner"]
+
+_EXECUTED_AGAIN = ("compaction", "logcompaction", "clustering")
 
 
 class RollbackPlanner:
@@ -262,7 +267,8 @@ class RollbackPlanner:
         begun = self.find_begun(timeline, requested_time)
         if begun is not None:
             return begun[1].result(None)
-        plan = self.plan(timeline, self.find_allowed(timeline, requested_time))
+        target = self.find_allowed(timeline, requested_time)
+        plan = self.plan(timeline, target, has_died=self.has_died(target))
         resizes = _resizes(timeline)
         return parse_rollback_plan(plan, self.config, self.limits, resizes).result(None)
 
@@ -277,14 +283,29 @@ class RollbackPlanner:
         self.check_allowed(timeline, target)
         return target
 
+    def has_died(self, target: Instant) -> bool:
+        """Return whether the heartbeat of a pending instant is there: its writer died at work.
+
+        The writer of a completed one has removed it. Hudi's have none where they clean up eagerly.
+        """
+        if target.is_completed:
+            return False
+        return self.store.info(heartbeat_path(target.requested_time)) is not None
+
     def plan(
-        self, timeline: Timeline, target: Instant, *, in_restore: bool = False
+        self, timeline: Timeline, target: Instant, *, has_died: bool, in_restore: bool = False
     ) -> RollbackPlan:
         """Return what to do to take an instant back. See `plan_rollback`.
 
+        Args:
+            timeline: As it stands.
+            target: The instant.
+            has_died: As the function of this name told, while the heartbeat was there.
+            in_restore: As `plan_rollback` has it.
+
         Raises:
             NotFoundError: another writer took it back meanwhile.
-            ConflictError: nothing tells any more what it logged, and others logged to its slices.
+            ConflictError: it was completed once, and others have built on its files since.
             CorruptError: a marker, or a log file that may be the target's, is damaged.
         """
         metadata = CommitMetadata()
@@ -298,10 +319,8 @@ class RollbackPlanner:
         is_begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
         is_listed = is_begun or self._is_logged_to(target)
         listed = self._list(target, metadata, markers, resized) if is_listed else {}
-        if not markers and self._is_untold(target):
-            others = () if in_restore else timeline.writes.completed.instants
-            completed = {other.requested_time for other in others}
-            markers = load_untold_logs(self.store, target.requested_time, completed, self.limits)
+        if not markers and not has_died:
+            markers = self._load_untold(timeline, target, listed, in_restore=in_restore)
         return plan_rollback(
             self.store.uri,
             self.config,
@@ -331,27 +350,44 @@ class RollbackPlanner:
             *resized,
         }
         if not paths or (not target.is_completed and self._is_logged_to(target)):
-            paths = {*StoreLister(self.store).partitions}
+            found: dict[str, Sequence[FileInfo]] = {}
+            visit_partitions(self.store, found.__setitem__)
+        else:
+            folders = map_in_threads(self.store.list, sorted(paths), waiting_count(self.store))
+            found = dict(zip(sorted(paths), folders, strict=True))
         return {
             path: {
                 entry.name: entry.size
-                for entry in self.store.list(path)
+                for entry in found[path]
                 if not entry.is_dir and find_data_file_name(entry.name) is not None
             }
-            for path in sorted(paths)
+            for path in sorted(found)
         }
 
-    def _is_untold(self, target: Instant) -> bool:
-        """Whether nothing but blocks tells what a write logged, if it has no markers either.
+    def _load_untold(
+        self, timeline: Timeline, target: Instant, listed: Listing, *, in_restore: bool
+    ) -> list[MarkerName]:
+        """Return what a write logged of which neither markers nor its instant's file tell.
 
-        It was completed, and its file was emptied or moved away; or it died before its first file.
+        It was completed, and its file was emptied or moved away. In a restore, those that have
+        built on it are taken back too.
         """
-        if target.action != "deltacommit" or self.config.table_version >= 8:
-            return False
-        if not target.is_completed:
-            return target.state is State.INFLIGHT
-        found = self.store.info(join_path(self.config.timeline_path, target.file_name))
-        return found is not None and not found.size
+        if target.is_completed:
+            found = self.store.info(join_path(self.config.timeline_path, target.file_name))
+            if found is None or found.size:
+                return []
+        elif target.state is not State.INFLIGHT or target.action in _EXECUTED_AGAIN:
+            return []
+        others = () if in_restore else timeline.writes.completed.instants
+        completed = {other.requested_time for other in others}
+        logs: list[MarkerName] = []
+        if target.action == "deltacommit" and self.config.table_version < 8:
+            logs = load_untold_logs(
+                self.store, listed, target.requested_time, completed, self.limits
+            )
+        if not in_restore:
+            check_not_built_on(target, logs, listed, completed)
+        return logs
 
     def _is_logged_to(self, target: Instant) -> bool:
         """Whether writers log to the file slices of an instant that nobody has begun to execute."""

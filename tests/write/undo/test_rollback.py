@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import bucketfmt as bf
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.layout import heartbeat_path
 from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.format.timeline.plans import (
     InstantInfo,
@@ -256,6 +258,96 @@ def test_log_files_with_rows_of_later_writes_are_not_deleted(tmp_path: Path) -> 
     table.rollback(harmed.instant)
     assert_reads_as(table.uri, model)
     assert not table.check("full").findings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_a_write_moved_away_that_others_have_built_on_is_kept(
+    tmp_path: Path, version: int, kind: str
+) -> None:
+    """Its rows are in base files that were made since; those in its own files alone would go."""
+    table, model = make(tmp_path, version, kind)
+    given = rows(range(20, 60), ts=2, price=2.0)
+    harmed = table.upsert(given)
+    model.upsert(given)
+    (instant,) = (i for i in table.timeline.instants if i.requested_time == harmed.instant)
+    if kind == "COPY_ON_WRITE":
+        later = table.upsert(rows([41], ts=3, price=3.0))
+    else:
+        compacted = table.compact()
+        assert compacted is not None
+        later = compacted
+    file = Path(table.uri, table.config.timeline_path, instant.file_name)
+    away = file.rename(tmp_path / "away")
+    before = data_files(table.uri)
+    table = bf.open(table.uri, writer=NO_SERVICES)
+    for take_back in (
+        lambda: table.rollback(harmed.instant, dry_run=True),
+        lambda: table.rollback(harmed.instant),
+        lambda: table.upsert(rows([0], ts=4)),
+    ):
+        with pytest.raises(bf.ConflictError, match=f"{later.instant}, which came after it, has"):
+            take_back()
+    assert data_files(table.uri) == before
+    assert not table.timeline.of("rollback").instants
+    table.rollback(later.instant)
+    away.rename(file)
+    assert_reads_as(table.uri, model)
+    table.rollback(harmed.instant)
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    assert_reads_as(table.uri, model)
+    assert not table.check("full").findings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_a_write_moved_away_is_taken_back_beside_writes_to_others(
+    tmp_path: Path, version: int, kind: str
+) -> None:
+    table, model = make(tmp_path, version, kind)
+    new = rows(range(60, 70), ts=2)
+    column = new.schema.get_field_index("region")
+    harmed = table.upsert(new.set_column(column, "region", [["new"] * 10]))
+    (instant,) = (i for i in table.timeline.instants if i.requested_time == harmed.instant)
+    given = rows(range(20, 60), ts=3, price=3.0)
+    table.upsert(given)
+    model.upsert(given)
+    Path(table.uri, table.config.timeline_path, instant.file_name).rename(tmp_path / "away")
+    table = bf.open(table.uri, writer=NO_SERVICES)
+    given = rows([0], ts=4)
+    table.upsert(given)
+    model.upsert(given)
+    assert not table.timeline.contains(harmed.instant)
+    assert_reads_as(table.uri, model)
+    assert not table.check("full").findings
+
+
+def test_of_a_writer_that_died_before_its_first_marker_no_log_file_is_read(
+    tmp_path: Path,
+) -> None:
+    """Its heartbeat, which a writer removes when it is done, tells that it announced its files."""
+    table, model = make(tmp_path, 6, "MERGE_ON_READ")
+    given = rows(range(20, 60), ts=2, price=2.0)
+    assert any(".log." in path for path in table.upsert(given).files)
+    model.upsert(given)
+    died = "20990101000000000"
+    for state in ("requested", "inflight"):
+        name = f"{died}.deltacommit.{state}"
+        Path(table.uri, table.config.timeline_path, name).write_bytes(b"")
+    heartbeat = Path(table.uri, heartbeat_path(died))
+    for is_there in (True, False):
+        heartbeat.parent.mkdir(parents=True, exist_ok=True)
+        if is_there:
+            heartbeat.write_bytes(b"")
+            os.utime(heartbeat, (0, 0))
+        else:
+            heartbeat.unlink()
+        store = RecordingStore(open_store(table.uri))
+        assert open_on(store).rollback(died, dry_run=True).files_deleted == ()
+        assert any(".log." in path for path in store.paths("read")) != is_there
+    table.rollback(died)
+    assert_reads_as(table.uri, model)
 
 
 def test_writes_are_taken_back_one_by_one(started: tuple[bf.Table, Model]) -> None:
