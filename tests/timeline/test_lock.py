@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
+from bucketfmt.timeline.locking.held_mutex import HeldMutex
 from bucketfmt.timeline.locking.in_process_lock import InProcessLock
-from bucketfmt.timeline.locking.lock import TableLock, Waiting
+from bucketfmt.timeline.locking.lock import LockProvider, TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
@@ -68,6 +70,31 @@ def test_pauses_are_shortened_at_random_by_up_to_half() -> None:
 
 def test_no_time_to_wait_is_one_try() -> None:
     assert len(list(waiting(FakeTime(), 0, 0.0).tries())) == 1
+
+
+@pytest.mark.parametrize("is_handed_on", [True, False])
+def test_threads_that_hand_it_on_leave_it_free_for_a_pause_of_others(is_handed_on: bool) -> None:
+    clock = FakeTime()
+
+    def acquire(mutex: HeldMutex, timeout_s: float) -> bool:
+        """Another thread has it until it is waited for."""
+        return (timeout_s > 0 or not is_handed_on) and mutex.acquire(0)
+
+    patient = replace(
+        Waiting(monotonic=clock.monotonic, sleep=clock.sleep), acquire=acquire, longest_pause_s=0.25
+    )
+    provider = LockProvider(lambda own: InProcessLock("handed on", own), patient)
+    free_at = []
+    for _ in range(60):
+        before = len(clock.slept)
+        with provider.taken() as lock:
+            assert lock.holds()
+            if len(clock.slept) > before:
+                free_at.append(clock.time)
+            clock.time += 0.1
+    assert set(clock.slept) == ({0.25} if is_handed_on else set())
+    # Each 2.5 s, and what a holder is late by.
+    assert free_at == pytest.approx([2.75, 5.5] if is_handed_on else [], abs=0.11)
 
 
 # --- every lock

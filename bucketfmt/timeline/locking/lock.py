@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _STORE_FAILURES_MAX = 3
+_FAILURE_PAUSE_S = 1.0
+_TURN_S = 2.5  # then others have it, who try at least once in `longest_pause_s`
 _Self = TypeVar("_Self", bound="TableLock")
 
 
@@ -57,7 +59,7 @@ class Waiting:
 
     timeout_s: float = 60.0
     first_pause_s: float = 0.01
-    longest_pause_s: float = 1.0
+    longest_pause_s: float = 0.25
     random: Callable[[], float] = random.random
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -84,7 +86,8 @@ class LockProvider:
 
     Each acquisition makes a lock with an owner of its own; the owner is neither the process nor the
     `Table`. Threads that share the provider queue in memory, so that only one thread at a time asks
-    the store.
+    the store. Threads that have handed the lock on to one another for 2.5 s leave it free for as
+    long as others pause between their tries: no other process would ever find it free.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class LockProvider:
         self._new_lock = new_lock
         self._waiting = waiting
         self._queue = HeldMutex()
+        self._turn_began = waiting.monotonic()  # written by the thread that has the queue
 
     @contextmanager
     def taken(self) -> Iterator[TableLock]:
@@ -116,12 +120,14 @@ class LockProvider:
         # An interrupt (Ctrl-C) may come between any two statements: what was acquired is released
         # in any case, and a release that was interrupted is done again.
         try:
-            if not waiting.acquire(queue, waiting.timeout_s):
+            is_handed_on = not waiting.acquire(queue, 0.0)
+            if is_handed_on and not waiting.acquire(queue, waiting.timeout_s):
                 raise LockTimeoutError(
                     f"the table lock could not be acquired in {_seconds(waiting.timeout_s)}: "
                     f"{self._describe_first()}. Retry later, or wait longer"
                 )
             queue.holder = Holder.this_thread(waiting.monotonic())
+            self._take_turn(is_handed_on=is_handed_on)
             left_s = max(0.0, began + waiting.timeout_s - waiting.monotonic())
             lock = self._new_lock(replace(waiting, timeout_s=left_s))
             try:
@@ -139,6 +145,14 @@ class LockProvider:
             except KeyboardInterrupt:
                 _leave(queue, process, is_again)
                 raise
+
+    def _take_turn(self, *, is_handed_on: bool) -> None:
+        waiting = self._waiting
+        if is_handed_on and waiting.monotonic() - self._turn_began < _TURN_S:
+            return
+        if is_handed_on:
+            waiting.sleep(waiting.longest_pause_s)
+        self._turn_began = waiting.monotonic()
 
     def _describe_first(self) -> str:
         first = self._queue.holder
@@ -253,7 +267,7 @@ class TableLock(ABC):
             except BucketfmtError as error:
                 failures += 1
                 if failures < _STORE_FAILURES_MAX:
-                    self._waiting.sleep(self._waiting.longest_pause_s)
+                    self._waiting.sleep(_FAILURE_PAUSE_S)
                     continue
                 warnings.warn(
                     f"the table lock could not be given back: {error}. {self._describe_stuck()}",
