@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -83,6 +84,20 @@ def test_texts_are_annotated(tmp_path: Path) -> None:
     assert columns["n"].physical_type == "INT64"
     fare = columns["fare"]
     assert (fare.physical_type, fare.logical_type.type) == ("FIXED_LEN_BYTE_ARRAY", "DECIMAL")
+
+
+@pytest.mark.rule("WRITE-2")
+def test_a_decimal_has_the_full_name_that_hudi_gives_it(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.upsert(ROWS)
+    (path,) = base_files(table)
+    properties = decode_properties(Path(table.uri, ".hoodie/hoodie.properties").read_bytes())
+    footer = pq.read_metadata(path).metadata[b"parquet.avro.schema"]
+    for text in (properties["hoodie.table.create.schema"], footer):
+        schema = json.loads(text)
+        assert (schema["namespace"], schema["name"]) == ("hoodie.t", "t_record")
+        (fare,) = (field["type"][1] for field in schema["fields"] if field["name"] == "fare")
+        assert (fare["namespace"], fare["name"]) == ("hoodie.t.t_record.fare", "fixed")
 
 
 @pytest.mark.rule("WRITE-4")
