@@ -259,7 +259,9 @@ def _looked_up(placed: DataFrame, table: bf.Table) -> DataFrame:
     source, target = arrow_of(placed.schema), arrow_for_spark(scan.schema)
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        given = pa.Table.from_batches([batch for batch in batches if batch.num_rows], None)
+        # Spark gives timestamps in the session's zone, and may give texts with long offsets.
+        rows = [as_spark_takes_it(batch, source) for batch in batches if batch.num_rows]
+        given = pa.Table.from_batches(rows)
         keys = _keys_of(reader, given)
         _check_unique(keys)
         of_bucket = buckets.assign_keys(keys.column("record_key"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,28 @@ def test_a_value_is_stored_as_an_equal_one_or_refused(
     for option in ({"evolve": True}, {"missing": "keep"}):
         with pytest.raises(ValueError, match="merge takes no"):
             bs.merge(keys, table.uri, bs.Update(), **option)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.session.timeZone", "Asia/Kolkata"),
+        ("spark.sql.execution.arrow.useLargeVarTypes", "true"),
+    ],
+)
+def test_rows_are_merged_in_the_arrow_types_of_a_session(
+    spark: SparkSession, tmp_path: Path, setting: str, value: str
+) -> None:
+    moment = datetime(2024, 3, 10, 5, tzinfo=timezone.utc)
+    schema = pa.schema({"id": pa.string(), "at": pa.timestamp("us", "UTC")})
+    rows = pa.table({"id": ["a", "b"], "at": [moment, None]}, schema=schema)
+    table = make_table(tmp_path / "t", rows, bf.SimpleBucketIndex(2))
+    before = spark.conf.get(setting)
+    source = spark.createDataFrame(rows)
+    spark.conf.set(setting, value)
+    try:
+        bs.merge(source, table, bs.Update(set={"at": "source.at + INTERVAL 1 HOUR"}))
+    finally:
+        spark.conf.set(setting, before)
+    found = {row["id"]: row["at"] for row in table.scan().to_arrow().to_pylist()}
+    assert found == {"a": moment + timedelta(hours=1), "b": None}
