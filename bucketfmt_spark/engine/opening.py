@@ -84,13 +84,16 @@ def find_storage_options(uri: str, setting: Callable[[str], str | None]) -> dict
     host = rest.partition("/")[0]
     found: dict[str, Any] = {}
     if scheme in ("s3", "s3a"):
+
+        def of_s3(name: str) -> str | None:  # the bucket's own setting counts
+            return setting(f"fs.s3a.bucket.{host}.{name}") or setting(f"fs.s3a.{name}")
+
         for name, option in _S3.items():
-            for prefix in ("fs.s3a", f"fs.s3a.bucket.{host}"):  # the bucket's own setting counts
-                if value := setting(f"{prefix}.{name}"):
-                    found[option] = value
-        if endpoint := setting("fs.s3a.endpoint"):
+            if value := of_s3(name):
+                found[option] = value
+        if endpoint := of_s3("endpoint"):
             found["endpoint_url"] = str(endpoint) if "://" in endpoint else f"https://{endpoint}"
-        if region := setting("fs.s3a.endpoint.region"):
+        if region := of_s3("endpoint.region"):
             found["client_kwargs"] = {"region_name": str(region)}
     elif scheme in ("abfs", "abfss"):
         account = host.rpartition("@")[2].partition(".")[0]

@@ -98,3 +98,20 @@ def test_stores_are_reached_as_the_session_says() -> None:
     azure = find_storage_options("abfss://c@acc.dfs.core.windows.net/t", settings.get)
     assert azure == {"account_name": "acc", "account_key": "k"}
     assert find_storage_options("/data/t", settings.get) == {}
+
+
+def test_a_bucket_has_an_endpoint_and_a_region_of_its_own() -> None:
+    settings = {
+        "fs.s3a.endpoint": "minio:9000",
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.bucket.lake.endpoint": "http://other:9000",
+        "fs.s3a.bucket.lake.endpoint.region": "eu-west-1",
+    }
+    assert find_storage_options("s3a://lake/t", settings.get) == {
+        "endpoint_url": "http://other:9000",
+        "client_kwargs": {"region_name": "eu-west-1"},
+    }
+    assert find_storage_options("s3a://sea/t", settings.get) == {
+        "endpoint_url": "https://minio:9000",
+        "client_kwargs": {"region_name": "us-east-1"},
+    }
