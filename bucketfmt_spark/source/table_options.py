@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import bucketfmt as bf
 from bucketfmt_spark.source.hudi_options import STATED, check_stated, translate
@@ -56,10 +57,11 @@ class TableOptions:
         return self.given["path"]
 
     @property
-    def storage(self) -> dict[str, str]:
-        """The options for fsspec."""
+    def storage(self) -> dict[str, Any]:
+        """The options for fsspec; a text that is JSON is decoded, as of the jobs."""
         given = self.given.items()
-        return {name[len(_STORAGE) :]: text for name, text in given if name.startswith(_STORAGE)}
+        texts = {name[len(_STORAGE) :]: text for name, text in given if name.startswith(_STORAGE)}
+        return bf.parse_storage_options(texts)
 
     def open(self, writer: bf.WriterConfig | None = None) -> bf.Table:
         """Open the table.

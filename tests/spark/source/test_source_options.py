@@ -115,3 +115,17 @@ def test_a_bucket_has_an_endpoint_and_a_region_of_its_own() -> None:
         "endpoint_url": "https://minio:9000",
         "client_kwargs": {"region_name": "us-east-1"},
     }
+
+
+def test_options_of_the_store_are_decoded() -> None:
+    given = {
+        "path": "s3://lake/t",
+        "storage.anon": "false",
+        "storage.key": "123",
+        "storage.client_kwargs": '{"region_name": "eu-west-1"}',
+    }
+    assert SourceOptions(given).storage == {
+        "anon": False,
+        "key": "123",
+        "client_kwargs": {"region_name": "eu-west-1"},
+    }
