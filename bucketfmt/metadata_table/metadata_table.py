@@ -278,7 +278,7 @@ def load_metadata_table(
         return None
     folder = FolderStore(store, METADATA_TABLE)
     with in_metadata_table():
-        own_config = load_config(folder, limits)
+        own_config = _load_own_config(folder, limits)
         if own_config.table_version != config.table_version:
             raise UnsupportedError(
                 f"the metadata table is of version {own_config.table_version}, and the table of "
@@ -291,6 +291,13 @@ def load_metadata_table(
             )
         own_timeline = load_timeline(folder, own_config, limits)
     return MetadataTable(store, config, timeline, own_config, own_timeline, limits)
+
+
+def _load_own_config(folder: Store, limits: Limits) -> TableConfig:
+    try:
+        return load_config(folder, limits)
+    except UnsupportedError as error:  # no table of a supported version has such a metadata table
+        raise CorruptError(error.message.partition(";")[0], path=error.path) from None
 
 
 def _check_logs(file_slice: FileSlice) -> None:

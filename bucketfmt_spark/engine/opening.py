@@ -92,7 +92,9 @@ def find_storage_options(uri: str, setting: Callable[[str], str | None]) -> dict
             if value := of_s3(name):
                 found[option] = value
         if endpoint := of_s3("endpoint"):
-            found["endpoint_url"] = str(endpoint) if "://" in endpoint else f"https://{endpoint}"
+            is_plain = (of_s3("connection.ssl.enabled") or "true").strip().lower() == "false"
+            scheme = "http" if is_plain else "https"
+            found["endpoint_url"] = str(endpoint) if "://" in endpoint else f"{scheme}://{endpoint}"
         if region := of_s3("endpoint.region"):
             found["client_kwargs"] = {"region_name": str(region)}
     elif scheme in ("abfs", "abfss"):

@@ -23,7 +23,8 @@ from bucketfmt.location.hashing_files import (
 )
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.timeline.load import load_resizes, load_timeline
+from bucketfmt.timeline.load import load_resized_partitions, load_resizes, load_timeline
+from bucketfmt.timeline.timeline import REPLACING_ACTIONS
 
 __all__ = [
     "Ring",
@@ -198,20 +199,29 @@ def find_lost_ring(ring: Ring, live: Sequence[FileSlice]) -> Iterator[Finding]:
 
 
 def load_lost_rings(state: ExaminedState, partitions: Collection[str]) -> Iterator[Finding]:
-    """Yield C001 for partitions that resizes of the active timeline gave rings.
+    """Yield C001 for partitions with rings that a resize changed or is to change.
 
     Asked of a table without rings: where all are lost, nothing else says that it had some.
     """
-    resizes = load_resizes(state.store, state.config, state.timeline, state.limits)
+    store, config, limits = state.store, state.config, state.limits
+    resizes = load_resizes(store, config, state.timeline, limits)
+    for instant in state.timeline.pending.of(*REPLACING_ACTIONS).instants:
+        time = instant.requested_time
+        resizes |= dict.fromkeys(load_resized_partitions(store, config, time, limits), time)
     for path in sorted(resizes.keys() & {*partitions}):
+        is_pending = state.timeline.is_pending(resizes[path])
+        did, first = "gave the partition a ring", ""
+        if is_pending:
+            did = "is about to change the ring of the partition"
+            first = f"roll the pending resize {resizes[path]} back, "
         yield Finding.of(
             "C001",
-            f"no metadata, but the resize {resizes[path]} gave the partition a ring",
+            f"no metadata, but the resize {resizes[path]} {did}",
             partition=path,
             instants=[resizes[path]],
-            fix="Stop the writers and restore the folder of hashing metadata; or open the table "
-            "with the index that it was made with, and make the rings again by `repair_rings()`, "
-            "from the keys of the file groups.",
+            fix=f"Stop the writers and restore the folder of hashing metadata; or {first}open the "
+            "table with the index that it was made with, and make the rings again by "
+            "`repair_rings()`, from the keys of the file groups.",
         )
 
 

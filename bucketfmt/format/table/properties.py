@@ -170,8 +170,8 @@ def check_table_checksum(properties: Mapping[str, str]) -> None:
     name = properties.get("hoodie.table.name")
     if name is None:
         raise CorruptError(
-            "hoodie.table.name is missing; restore hoodie.properties from "
-            "hoodie.properties.backup, or from a copy of the table"
+            "hoodie.table.name is missing; restore hoodie.properties from a copy that is whole: "
+            "hoodie.properties.backup, or one of the table"
         )
     stored = properties.get(_CHECKSUM_KEY)
     if stored is None:
@@ -182,7 +182,8 @@ def check_table_checksum(properties: Mapping[str, str]) -> None:
     if int(stored) != expected:
         raise ChecksumError(
             f"{_CHECKSUM_KEY} is {stored}, table and database name give {expected}; "
-            "restore hoodie.properties from hoodie.properties.backup"
+            "restore hoodie.properties from a copy that is whole: hoodie.properties.backup, or one "
+            "of the table"
         )
 
 

@@ -116,6 +116,25 @@ def test_c001_all_rings_are_lost(golden_copy: Copy, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_c001_all_rings_are_lost_while_a_resize_is_planned(golden_copy: Copy, version: str) -> None:
+    """The plan tells, and what the finding says to do helps."""
+    root = golden_copy(version, "ch_pending")
+    before = bf.open(root).scan().to_arrow().sort_by([("region", "ascending"), ("id", "ascending")])
+    shutil.rmtree(root / ".hoodie/.bucket_index")
+    found = unclean(check_soon(root))
+    assert {finding.id for finding in found} == {"C001"}
+    assert "is about to change the ring of the partition" in found[0].evidence
+    (resize,) = {finding.instants for finding in found}
+    assert f"roll the pending resize {resize[0]} back" in found[0].fix
+    bf.open(root).rollback(resize[0])
+    given = bf.open(root, index=bf.ConsistentHashingIndex(2))
+    assert given.repair_rings()
+    assert not unclean(check_soon(root, "full"))
+    after = bf.open(root).scan().to_arrow().sort_by([("region", "ascending"), ("id", "ascending")])
+    assert after == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_c001_first_ring_is_made_again_by_a_write(golden_copy: Copy, version: str) -> None:
     """As the fix says, of a partition that was never resized."""
     root = golden_copy(version, "ch_init")

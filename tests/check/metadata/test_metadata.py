@@ -207,6 +207,25 @@ def test_m002_is_not_told_of_a_file_of_the_table(tmp_path: Path) -> None:
     assert any(lost in why for why in report.not_checked if why.startswith("the record index"))
 
 
+@pytest.mark.parametrize(
+    ("version", "name"), [("0.15.0", "mdt_bucket"), ("1.0.2", "rli"), ("1.2.0", "rli")]
+)
+def test_m002_properties_that_are_cut(golden_copy: Copy, version: str, name: str) -> None:
+    """Without their end: the lines are in the order of the names, and the version is late."""
+    root = golden_copy(version, name)
+    before = bf.open(root).scan().count()
+    properties = root / ".hoodie/metadata/.hoodie/hoodie.properties"
+    lines = properties.read_text().splitlines(keepends=True)
+    properties.write_text("".join(x for x in lines if not x.startswith("hoodie.table.version")))
+    finding = only_finding(root, "quick", "default", "full")
+    assert finding.id == "M002"
+    assert "hoodie.table.version is missing" in finding.evidence
+    assert "rebuild" in finding.fix
+    bf.open(root).metadata_table.rebuild()
+    assert not check_soon(root, "full").findings
+    assert bf.open(root).scan().count() == before
+
+
 def test_m002_metadata_table_that_is_gone(golden_copy: Copy) -> None:
     root = golden_copy("1.2.0", "rli")
     shutil.rmtree(root / ".hoodie/metadata")

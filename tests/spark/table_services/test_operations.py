@@ -18,6 +18,7 @@ import bucketfmt_spark as bs
 from bucketfmt_spark.engine import executors, named_jobs
 from bucketfmt_spark.engine.credentials import Credential
 from bucketfmt_spark.engine.failures import find_cause
+from bucketfmt_spark.engine.opening import find_storage_options
 from tests.write.models import SCHEMA, rows
 
 SECRET = "a secret that no task is sent"
@@ -224,6 +225,21 @@ def test_credentials_of_the_session_reach_the_store_and_are_in_no_function(
     for secret in (SECRET, "the key of the session"):
         assert not any(secret.encode() in function for function in sent)
     assert any(b"spark.hadoop.fs.s3a.secret.key" in function for function in sent)
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({"endpoint": "s3.lake"}, "https://s3.lake"),
+        ({"endpoint": "s3.lake", "connection.ssl.enabled": "false"}, "http://s3.lake"),
+        ({"endpoint": "https://s3.lake", "connection.ssl.enabled": "false"}, "https://s3.lake"),
+        ({"endpoint": "s3.lake", "bucket.b.connection.ssl.enabled": "False"}, "http://s3.lake"),
+        ({"endpoint": "s3.lake", "bucket.b.endpoint": "http://own"}, "http://own"),
+    ],
+)
+def test_the_scheme_of_an_endpoint(settings: dict[str, str], url: str) -> None:
+    hadoop = {f"fs.s3a.{name}": value for name, value in settings.items()}
+    assert find_storage_options("s3a://b/t", hadoop.get) == {"endpoint_url": url}
 
 
 def test_a_credential_does_not_show_itself() -> None:
