@@ -205,12 +205,14 @@ _KINDS = (
     ),
     FindingKind(
         "B013",
-        "Keys that are bytes instead of text",
+        "Columns of Hudi's own in another form",
         "error",
-        "Columns of Hudi's own are stored as BINARY without the annotation STRING (UTF8), as "
-        "writers other than Hudi may have them. Hudi's readers return the rows, and an upsert by "
-        "0.15 adds the rows of known keys a second time.",
-        "The columns, in which of the base files.",
+        "Columns of Hudi's own are stored as BINARY without the annotation STRING (UTF8), or rows "
+        "have no partition path, as writers other than Hudi may have them. Hudi's readers return "
+        "the rows. An upsert by 0.15 adds the rows of known keys a second time where keys are "
+        "bytes, and compactions by 1.0.2 fail (NullPointerException) at a partition path that is "
+        'null, which is "" in a table without partitions.',
+        "The columns, and how many rows, in which of the base files.",
         "Rewrite the file groups with bucketfmt: upsert a row of each, and compact the table if it "
         "is merge-on-read.",
         True,

@@ -21,13 +21,18 @@ from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.snapshot.data_files.files import DataFile
 
-__all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
+__all__ = [
+    "count_without_partition_path",
+    "find_displaced_base_file",
+    "find_displaced_deletes",
+    "find_displaced_rows",
+]
 
 
 def find_displaced_base_file(
     file: DataFile, partition_path: str, rows: RowFile
 ) -> Iterator[Finding]:
-    """Yield T002 for a base file whose rows are of another file or partition.
+    """Yield T002 for a base file with rows of another partition, or whose rows are of another file.
 
     The file's statistics tell; a file without them is passed over. Until Hudi 0.13 rows
     that a rewrite kept named the file before, so only rows that agree on another file count, and
@@ -35,9 +40,9 @@ def find_displaced_base_file(
     """
     own = str(file.name)
     name = _only_value(rows, FILE_NAME)
-    path = _only_value(rows, PARTITION_PATH)
-    if path is not None and path != partition_path:
-        yield _displaced(file, partition_path, f"its rows are of partition {path[:200]!r}")
+    others = sorted(b for b in _bounds(rows, PARTITION_PATH) if not partition_path.startswith(b))
+    if others:
+        yield _displaced(file, partition_path, f"it has rows of partition {others[0][:200]!r}")
     elif name is not None and name != own:
         try:
             is_older = parse_base_file_name(name).file_id == file.name.file_id
@@ -88,9 +93,20 @@ def _displaced(file: DataFile, partition_path: str, evidence: str) -> Finding:
     )
 
 
+def count_without_partition_path(rows: RowFile) -> int:
+    """Return how many rows have no partition path, as far as the statistics of a file tell."""
+    found = (group.columns.get(PARTITION_PATH) for group in rows.ranges([PARTITION_PATH]))
+    return sum(each.null_count or 0 for each in found if each is not None)
+
+
 def _only_value(rows: RowFile, column: str) -> str | None:
     """Return the text that all rows have in a column; None where they differ or nothing tells."""
+    bounds = _bounds(rows, column)
+    return bounds.pop() if len(bounds) == 1 else None
+
+
+def _bounds(rows: RowFile, column: str) -> set[str]:
+    """Return the least and the greatest texts of a column in each row group, perhaps cut short."""
     found = [group.columns.get(column) for group in rows.ranges([column])]
-    bounds = {bound for each in found for bound in ((each.low, each.high) if each else (None,))}
-    value = bounds.pop() if len(bounds) == 1 else None
-    return value if isinstance(value, str) else None
+    bounds = {bound for each in found if each is not None for bound in (each.low, each.high)}
+    return {bound for bound in bounds if isinstance(bound, str)}

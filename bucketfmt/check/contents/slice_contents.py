@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from bucketfmt.check.contents.log_spans import iter_log_spans
 from bucketfmt.check.contents.origins import (
+    count_without_partition_path,
     find_displaced_base_file,
     find_displaced_deletes,
     find_displaced_rows,
@@ -164,16 +165,18 @@ class SliceExaminer:
             _ = reader.keys.bloom_filter
             self._check_columns(reader, file.name.instant)
             yield Counted("base files opened")
+            odd = []
             if untold := [n for n in META_COLUMNS if _is_bytes(reader.schema, n)]:
-                yield Finding.of(
-                    "B013",
-                    f"{', '.join(untold)}: BINARY without annotation",
-                    slices=[tally.file_slice],
-                    paths=[file.path],
-                )
-            if self._state.config.populate_meta_fields and not self._is_told(file):
-                partition_path = tally.file_slice.partition_path
-                yield from find_displaced_base_file(file, partition_path, reader)
+                odd.append(f"{', '.join(untold)}: BINARY without annotation")
+            if self._state.config.populate_meta_fields:
+                if nulls := count_without_partition_path(reader):
+                    odd.append(f"{PARTITION_PATH}: null in {nulls} rows")
+                if not self._is_told(file):
+                    partition_path = tally.file_slice.partition_path
+                    yield from find_displaced_base_file(file, partition_path, reader)
+            if odd:
+                slices, paths = [tally.file_slice], [file.path]
+                yield Finding.of("B013", "; ".join(odd), slices=slices, paths=paths)
             if not self._with_keys:
                 return
             if isinstance(reader, BaseFileReader):

@@ -226,6 +226,27 @@ def test_t002_records_without_a_key(cow: Patient) -> None:
 
 
 @pytest.mark.rule("WRITE-3")
+def test_b013_rows_without_a_partition_path(cow: Patient) -> None:
+    """As other writers may have them. Compactions of Hudi 1.0.2 fail at them."""
+
+    def without(rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index("_hoodie_partition_path")
+        paths = [None, None, *rows.column(place).to_pylist()[2:]]
+        return rows.set_column(place, rows.schema.field(place), [paths])
+
+    path = cow.base_file("us", 1)
+    cow.rewrite(path, without)
+    relative = path.relative_to(cow.root).as_posix()
+    for depth in ("default", "full"):
+        (finding,) = check_soon(cow.root, depth).findings
+        assert (finding.id, finding.severity, finding.paths) == ("B013", "error", (relative,))
+        assert finding.evidence == "_hoodie_partition_path: null in 2 rows"
+    table = bf.open(cow.root)
+    table.upsert(table.to_arrow())
+    assert check_soon(cow.root).status == "clean"
+
+
+@pytest.mark.rule("WRITE-3")
 def test_b013_keys_without_the_annotation_of_text(cow: Patient) -> None:
     """As other writers may store them. Hudi 0.15 then adds the rows of known keys again."""
 

@@ -6,8 +6,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from bucketfmt.rows.columns.meta_columns import PARTITION_PATH
 from tests.check.planting import Patient, check_soon
 
 pytestmark = pytest.mark.rotated
@@ -40,7 +42,25 @@ def test_t002_base_files_of_two_partitions_are_swapped(
         assert tuple(path for f in findings for path in f.paths) == paths
         for finding, other in zip(findings, ("us", "eu"), strict=True):
             assert (finding.id, finding.severity, finding.data_loss) == ("T002", "error", True)
-            assert finding.evidence.startswith(f"its rows are of partition '{other}': ")
+            assert finding.evidence.startswith(f"it has rows of partition '{other}': ")
+
+
+def test_t002_a_row_of_another_partition(golden_copy: Copy) -> None:
+    """As of a writer that mixes them up: Hudi's UPDATE goes by the column, not by the folder."""
+    patient = Patient(golden_copy("1.2.0", "cow"))
+
+    def with_another(rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index(PARTITION_PATH)
+        paths = ["eu", *rows.column(place).to_pylist()[1:]]
+        return rows.set_column(place, rows.schema.field(place), [paths])
+
+    path = patient.base_file("us", 1)
+    patient.rewrite(path, with_another)
+    for depth in ("default", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity, finding.partition) == ("T002", "error", "us")
+        assert finding.evidence.startswith("it has rows of partition 'eu': ")
+        assert finding.paths == (path.relative_to(patient.root).as_posix(),)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
