@@ -1,4 +1,4 @@
-"""Vectors of paths, partition paths and partition metafiles."""
+"""Vectors of paths, partition paths, partition metafiles and the lease of a table."""
 
 from __future__ import annotations
 
@@ -198,5 +198,38 @@ def vectors() -> Iterator[Vector]:
         ["PATH-12"],
         _TEXT,
         ListOf(["", "commitTime=1\n", "partitionDepth=1\n", "commitTime=1\npartitionDepth=x\n"]),
+        error="corrupt",
+    )
+    owner = "1f0c7a52-53c8-4f0e-9a53-3a5f0d6f3b11"
+    held, released = (
+        f'{{"expired":{told},"validUntil":1764525600123,"owner":"{owner}"}}'
+        for told in ("false", "true")
+    )
+    yield Vector(
+        "table-lease.held-and-released",
+        ["WRITE-13"],
+        "StorageLockData as Jackson writes it (Hudi 1.2.0)",
+        ListOf([held, released, held.replace(":", " : ").replace(",", ",\n")]),
+        [
+            {"expired": told, "valid_until": "1764525600123", "owner": owner}
+            for told in (False, True, False)
+        ],
+    )
+    yield Vector(
+        "table-lease.no-lease",
+        ["WRITE-13"],
+        _TEXT,
+        ListOf(
+            [
+                "",
+                "{}",
+                "[]",
+                held[:-1],
+                held.replace("false", "null"),
+                held.replace("1764525600123", '"1764525600123"'),
+                held.replace("1764525600123", "9223372036854775808"),
+                held.replace(f'"{owner}"', "null"),
+            ]
+        ),
         error="corrupt",
     )

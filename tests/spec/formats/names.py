@@ -17,6 +17,7 @@ from bucketfmt.format.names.paths import (
 from bucketfmt.format.table.properties import (
     decode_partition_metadata,
 )
+from bucketfmt.format.table.table_lock import decode_table_lease
 from tests.spec.formats.values import Json, as_bytes, members
 
 __all__ = ["FORMATS"]
@@ -95,6 +96,11 @@ def partition_metadata(data: bytes | str) -> Json:
     return members(decode_partition_metadata(as_bytes(data)), "commit_time", "partition_depth")
 
 
+def table_lease(data: bytes | str) -> Json:
+    lease = decode_table_lease(as_bytes(data))
+    return {**members(lease, "expired", "owner"), "valid_until": str(lease.valid_until)}
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "bucket-of-file-id": names.find_bucket_id,
     "data-file-name": data_file_name,
@@ -109,5 +115,6 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "partition-values": partition_values,
     "relative-path": check_relative_path,
     "rfc29-file-name": rfc29_file_name,
+    "table-lease": table_lease,
     "write-token-order": write_token_order,
 }
