@@ -67,6 +67,7 @@ _PHRASES = {
     r'metadata_table="drop"': "--drop-metadata-table",
     r'metadata_table="sync"': "the default",
     r"to_dict\(\)": "--output json",
+    r"\bstorage_options\b": "--storage-option",
     r"RecordIndex\([^()]*\)": "a record index",
     r"WriterConfig\(([^()]*)\)": r"\1",
 }

@@ -29,7 +29,7 @@ def open_store(
     Raises:
         TypeError: `uri` is neither text nor a path.
         ValueError: `uri` is empty or no path, lacks a slash of a URL, or fsspec knows no
-            such protocol; or options were given for a local path.
+            such protocol, or its client no such option; or options were given for a local path.
         StorageError: the file system of that protocol could not be set up.
     """
     check_kind("uri", uri, (str, os.PathLike), "a path or a URL")

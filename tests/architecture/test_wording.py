@@ -117,6 +117,7 @@ def test_the_command_line_does_not_advise_python() -> None:
             "--index consistent:4 contradicts",
         ),
         ("set hoodie.metadata.index=true", "set hoodie.metadata.index=true"),
+        ("check the URL, storage_options and", "check the URL, --storage-option and"),
         ("recheck() and x.check()", "recheck() and x.check()"),
     ],
 )

@@ -7,7 +7,7 @@ Does I/O, through the client of adlfs. Source: Azure's Put Blob and Put Block Li
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from bucketfmt.errors import StorageError
@@ -28,6 +28,7 @@ class AzureStore(ObjectStore):
 
     _options: ClassVar[Mapping[str, Any]] = {"use_listings_cache": False}
     _version_key: ClassVar[str] = "etag"
+    _more_options: ClassVar[Collection[str]] = ()
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says, by a request for each page."""

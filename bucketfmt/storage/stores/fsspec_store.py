@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar
@@ -31,6 +31,7 @@ from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import this_process
 from bucketfmt.storage.requests import count_requests
+from bucketfmt.storage.storage_options import check_known_options
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
@@ -56,6 +57,8 @@ class FsspecStore:
     _version_key: ClassVar[str] = ""
     # Whether files are created and replaced on condition; else no verb writes.
     _is_written: ClassVar[bool] = False
+    # Options of the client besides those of its constructors; None where nobody knows which.
+    _more_options: ClassVar[Collection[str] | None] = None
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
@@ -63,7 +66,7 @@ class FsspecStore:
         """Set up the file system of `url`.
 
         Raises:
-            ValueError: fsspec knows no such protocol.
+            ValueError: fsspec knows no such protocol, or its client no such option.
             StorageError: the file system could not be set up.
         """
         self._url_and_options = url, {**self._options, **storage_options}
@@ -91,6 +94,9 @@ class FsspecStore:
         """Return the file system with the process that opened it, and the name of the root."""
         url, options = self._url_and_options
         try:
+            if self._more_options is not None and "::" not in url:
+                client = fsspec.get_filesystem_class(self._protocol)
+                check_known_options(client, options, self._more_options)
             fs, root = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
             raise StorageError(_missing_package(self._protocol, error)) from error

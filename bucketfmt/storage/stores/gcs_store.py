@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -39,6 +39,7 @@ class GcsStore(ObjectStore):
 
     _options: ClassVar[Mapping[str, Any]] = {"use_listings_cache": False}
     _version_key: ClassVar[str] = "generation"
+    _more_options: ClassVar[Collection[str]] = ("memmove_max_workers",)
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS

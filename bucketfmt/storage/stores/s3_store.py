@@ -12,8 +12,8 @@ import errno
 import inspect
 import random
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
 from bucketfmt.errors import StorageError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
@@ -31,6 +31,14 @@ _DELETED_AT_ONCE = 1_000  # S3's limit
 
 class S3Store(ObjectStore):
     """The files below one `s3://` URL. See `Store` for the verbs."""
+
+    # Those of botocore's session.
+    _more_options: ClassVar[Collection[str]] = (
+        "profile",
+        "session_vars",
+        "event_hooks",
+        "include_builtin_handlers",
+    )
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
@@ -60,6 +60,7 @@ class WebHdfsStore(FsspecStore):
     _options: ClassVar[Mapping[str, Any]] = {"skip_instance_cache": True}
     _version_key: ClassVar[str] = "fileId"  # of the inode, which no other inode ever has
     _is_written: ClassVar[bool] = True
+    _more_options: ClassVar[Collection[str]] = ()
 
     @property
     def writes_beside(self) -> bool:
