@@ -474,8 +474,9 @@ _KINDS = (
         "M002",
         "Metadata table that cannot be read",
         "error",
-        "A file of the metadata table is damaged or gone, or its folder was deleted while the "
-        "properties of the table still list its partitions.",
+        "A file of the metadata table is damaged or gone, or that of the definitions of indexes "
+        "is cut, or its folder was deleted while the properties of the table still list its "
+        "partitions.",
         "The file, and what is wrong with it.",
         "Rebuild the partition: `metadata_table.rebuild(PARTITION)`.",
         True,

@@ -31,6 +31,10 @@ INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
 _PAUSES_S = (0.05, 0.2, 0.5)  # before damaged definitions are read again
 _FUNCTIONS = (None, "", "identity")
+_ADVICE = (
+    ". Restore the file from a copy; or remove the metadata table, metadata_table.drop(), and make "
+    "its partitions again: metadata_table.init(...)"
+)
 
 
 def load_index_definitions(
@@ -54,8 +58,10 @@ def load_index_definitions(
             return decode_index_definitions(data)
         except NotFoundError:  # noqa: PERF203  (a try for each read)
             return {}
-        except CorruptError:
+        except CorruptError as error:
             if pause is None:
+                error.path = path
+                error.message += _ADVICE
                 raise
             time.sleep(pause)
     raise AssertionError("the last read returns or raises")

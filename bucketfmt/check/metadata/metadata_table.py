@@ -21,7 +21,7 @@ from bucketfmt.check.metadata.record_index import find_record_index_faults
 from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.choices import Depth
-from bucketfmt.errors import BucketfmtError, TableNotFoundError
+from bucketfmt.errors import BucketfmtError, CorruptError, TableNotFoundError
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
     is_secondary_index,
@@ -32,7 +32,11 @@ from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
-from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
+from bucketfmt.metadata_table.definitions import (
+    INDEX_DEFINITIONS,
+    find_secondary_columns,
+    load_index_definitions,
+)
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
@@ -47,6 +51,11 @@ __all__ = ["load_metadata_faults"]
 
 _FILES, _RECORD_INDEX = "files", "record_index"
 _STATISTICS, _PARTITION_STATISTICS = "column_stats", "partition_stats"
+_FIX_OF_DEFINITIONS = (
+    "Restore the file from a copy. Without one, `metadata_table.drop()`, and then "
+    "`metadata_table.init(...)` with the partitions that the table had; have Hudi make indexes of "
+    "other kinds."
+)
 _NO_KEYS = "the table does not store record keys"
 
 
@@ -68,6 +77,7 @@ def load_metadata_faults(
         slices: What readers see of each partition that is checked.
         depth: As asked for.
     """
+    yield from _find_definition_faults(state)
     if not state.config.metadata_partitions:
         return
     try:
@@ -86,6 +96,33 @@ def load_metadata_faults(
         yield NotChecked("the metadata table", why)
         return
     yield from faults
+
+
+def _find_definition_faults(state: ExaminedState) -> Iterator[Event]:
+    """Yield M002 where the definitions of indexes are damaged, or statistics have none.
+
+    Hudi does not read a table with damaged definitions, whether it has a metadata table or not. By
+    statistics without a definition it fails where a read has a condition.
+    """
+    config = state.config
+    try:
+        known = load_index_definitions(state.store, config, state.limits)
+        is_listed = _STATISTICS in config.metadata_partitions and config.table_version >= 8
+        if is_listed and _STATISTICS not in known:
+            path = config.properties.get(INDEX_DEFINITIONS)
+            yield Finding.of(
+                "M002",
+                f"partition {_STATISTICS} has no definition, and reads of Hudi with a condition "
+                "on a column fail",
+                paths=[path] if path else [],
+                fix=f'Rebuild the partition: `metadata_table.rebuild("{_STATISTICS}")`.',
+                data_loss=False,
+            )
+    except CorruptError as error:
+        paths = [error.path] if error.path else []
+        yield Finding.of("M002", str(error), paths=paths, fix=_FIX_OF_DEFINITIONS)
+    except BucketfmtError as error:
+        yield event_of_error(error, "M002", "the definitions of indexes")
 
 
 def _find_differences(

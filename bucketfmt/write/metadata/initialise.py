@@ -77,6 +77,7 @@ from bucketfmt.write.properties.metadata_table import (
 
 __all__ = [
     "KEPT_PARTITIONS",
+    "discard_damaged_definitions",
     "drop_partitions",
     "forget_definitions",
     "initialise_partitions",
@@ -214,6 +215,21 @@ def _find_harmful(gone: Iterable[str], known: Mapping[str, IndexDefinition]) -> 
         for name in gone
         if is_expression_index(name) or (is_partitioned and is_secondary_index(name))
     ]
+
+
+def discard_damaged_definitions(table: LockedTable) -> None:
+    """Put that there are no indexes where the definitions of indexes are damaged.
+
+    Hudi does not read a table whose definitions are cut.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    try:
+        load_index_definitions(table.store, table.config, table.limits)
+    except CorruptError:
+        path = check_relative_path(table.config.properties[INDEX_DEFINITIONS], table.limits)
+        _put_definitions(table, path, {})
 
 
 def forget_definitions(table: LockedTable, names: Collection[str]) -> None:

@@ -24,6 +24,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.initialise import (
+    discard_damaged_definitions,
     drop_partitions,
     forget_definitions,
     initialise_partitions,
@@ -128,6 +129,7 @@ class MetadataPartitions:
         """Remove partitions; all of the metadata table where no names, or `files`, are given.
 
         The definitions of the partitions that are named go too: Hudi does not make them anew.
+        Where the definitions are damaged, they go with the whole metadata table.
 
         Args:
             names: Of partitions.
@@ -135,11 +137,14 @@ class MetadataPartitions:
         Raises:
             ValueError: the table does not list a partition.
             LockTimeoutError: the table lock could not be acquired.
+            CorruptError: the definitions of indexes are damaged, and some partitions are to stay.
             StorageError: the store failed. Do it again.
         """
         with self._held(names) as table:
             listed = _listed(table.config)
             _check_listed(names, listed)
+            if not names or "files" in names:
+                discard_damaged_definitions(table)
             drop_partitions(table, names or listed)
             forget_definitions(table, names)
 

@@ -68,6 +68,45 @@ def test_m002_compaction_without_a_plan(tmp_path: Path, version: int) -> None:
     assert check_soon(root, "full").status == "clean"
 
 
+@pytest.mark.parametrize("left", [0, 0.5])
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_m002_definitions_of_indexes_that_are_cut(
+    golden_copy: Copy, version: str, left: float
+) -> None:
+    """Nothing was found, and neither a write nor a rebuild nor a drop came to its end."""
+    root = golden_copy(version, "rli")
+    path = root / ".hoodie/.index_defs/index.json"
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * left)])
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity) == ("M002", "error")
+    assert finding.paths == (".hoodie/.index_defs/index.json",)
+    assert "metadata_table.drop()" in finding.fix
+    table = bf.open(root, index=bf.RecordIndex())
+    row = table.to_arrow().slice(0, 1)
+    for change in (lambda: table.upsert(row), table.metadata_table.rebuild):
+        with pytest.raises(bf.CorruptError, match=r"index\.json.*metadata_table\.drop\(\)"):
+            change()
+    table.metadata_table.drop()
+    assert check_soon(root, "full").status == "clean"
+    table.metadata_table.init("record_index", "column_stats")
+    table.upsert(row)
+    assert check_soon(root, "full").status == "clean"
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_m002_statistics_without_a_definition(golden_copy: Copy, version: str) -> None:
+    """Hudi 1.0.2 and 1.2.0 end filtered reads in a NullPointerException; the table was clean."""
+    root = golden_copy(version, "rli")
+    path = root / ".hoodie/.index_defs/index.json"
+    path.unlink()
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M002", "error", False)
+    assert finding.paths == (".hoodie/.index_defs/index.json",)
+    bf.open(root).metadata_table.rebuild("column_stats")
+    assert '"column_stats"' in path.read_text()
+    assert check_soon(root, "full").status == "clean"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_m001_file_that_the_metadata_table_does_not_list(golden_copy: Copy, version: str) -> None:
     root = golden_copy(version, "rli")
