@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -93,6 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(error, _FAILED)
     except (ValueError, TypeError) as error:
         return _told(error, _USAGE)
+    except Exception:  # of Spark, with Py4J or without; 1 would say that a check has findings
+        traceback.print_exc()
+        return _FAILED
     _print(_plain(result), given.output)
     return result.exit_code if isinstance(result, bf.CheckReport) else _OK
 

@@ -98,6 +98,16 @@ def test_what_spark_refuses_is_an_error_without_a_traceback(
     assert missing in told
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_job_that_fails_in_spark_does_not_end_like_a_check_with_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = make(tmp_path, "cow")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    assert main(["upsert", table.uri, str(tmp_path / "cut.parquet")]) == 2
+    assert "cut.parquet" in capsys.readouterr().err
+
+
 def test_storage_options_are_those_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials of digits were numbers, by which no client of a store signs."""
     given: list[object] = []
