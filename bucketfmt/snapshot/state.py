@@ -25,6 +25,7 @@ from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.plans import CleanerPlan
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
@@ -48,6 +49,7 @@ from bucketfmt.timeline.history import (
 from bucketfmt.timeline.load import (
     load_pending_compactions,
     load_pending_ring_changes,
+    load_requested_content,
     load_timeline,
 )
 from bucketfmt.timeline.table_properties import load_config
@@ -158,8 +160,11 @@ class TableState:
         do_together(self.store, lambda: self.commits, lambda: self.pending_compactions, *ahead)
 
     @contextmanager
-    def read_here(self) -> Iterator[None]:
+    def read_here(self, *, is_planned: bool = False) -> Iterator[None]:
         """Have the body read the table's files, and say who took away what is not there.
+
+        Args:
+            is_planned: Whether the body opens files that were there when the read was planned.
 
         Raises:
             NotFoundError: a file is gone, not because of damage but by a rollback or a clean.
@@ -169,7 +174,14 @@ class TableState:
         except (CorruptError, NotFoundError) as error:
             what = self.load_what_overtook()
             if what is None:
-                raise
+                clean = self._load_what_deletes(error) if is_planned else None
+                if clean is None:
+                    raise
+                raise NotFoundError(
+                    f"a clean ({clean.requested_time}) deletes this file, which the moment needs. "
+                    "Read a later moment; to keep moments readable, clean less or set savepoints",
+                    path=error.path,
+                ) from error
             raise NotFoundError(
                 f"{what} while the table was read; read again", path=error.path
             ) from error
@@ -225,6 +237,20 @@ class TableState:
         """Return what may have deleted files of this state since, in words; None if nothing."""
         now = load_timeline(self.store, self.config, self.limits)
         return find_what_overtook(self.timeline, now)
+
+    def _load_what_deletes(self, error: BucketfmtError) -> Instant | None:
+        """Return the clean that deletes the file of an error; None if none does.
+
+        It was at work before the timeline was read, and still is: no instant tells it by its state.
+        """
+        if not isinstance(error, NotFoundError) or error.path is None:
+            return None
+        name = error.path.rpartition("/")[2]
+        for clean in self.timeline.pending.of("clean").instants:
+            plan = load_requested_content(self.store, self.config, clean, self.limits)
+            if isinstance(plan, CleanerPlan) and name in plan.file_names:
+                return clean
+        return None
 
     def _load_commit(self, instant: Instant) -> CommitRecord:
         return self._kept_commits.load_one(self.config, instant)

@@ -219,7 +219,7 @@ class Scan:
         reader = SliceReader(self._snapshot, self._spec.counting())
         slices = self.plan().slices
         counts = [partial(_count, reader, file_slice) for file_slice in slices]
-        with self._snapshot.state.read_here():
+        with self._snapshot.state.read_here(is_planned=True):
             return sum(merge_streams(counts, self._workers(slices), buffered=64))
 
     def _stream(self, spec: RowSpec, batch_rows: int | None) -> Iterator[pa.Table]:
@@ -248,7 +248,7 @@ class Scan:
 
     def _with_causes(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the tables; an error names the rollback or clean that deleted a file."""
-        with self._snapshot.state.read_here():
+        with self._snapshot.state.read_here(is_planned=True):
             yield from tables
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

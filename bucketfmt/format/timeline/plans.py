@@ -181,6 +181,14 @@ class CleanerPlan(TimelineRecord, frozen=True, kw_only=True):
         """Whether this package made the plan."""
         return self.extra_metadata.items() >= OWN_PLAN.items()
 
+    @property
+    def file_names(self) -> frozenset[str]:
+        """The names of the files to delete, without their folders."""
+        planned = self.file_paths_to_be_deleted_per_partition.values()
+        paths = [file.file_path for files in planned for file in files if file.file_path]
+        names = [name for each in self.files_to_be_deleted_per_partition.values() for name in each]
+        return frozenset(path.rpartition("/")[2] for path in (*paths, *names))
+
 
 class InstantInfo(TimelineRecord, frozen=True, kw_only=True):
     """An instant that is rolled back: its requested time and action."""

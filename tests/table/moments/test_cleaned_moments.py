@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,6 +125,38 @@ def test_changes_up_to_a_cleaned_moment_are_refused(tmp_path: Path, version: int
     assert table.changes(middle, last).to_arrow().sort_by("id").equals(before)
     with pytest.raises(NotFoundError, match=f"needed at {middle}"):
         table.changes(None, middle).count()
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_clean_that_was_at_work_before_a_read_began_is_named(
+    tmp_path: Path, version: int, table_type: str
+) -> None:
+    """The clean was planned before the read, and deletes the first file amid it."""
+    table = make(tmp_path / "t", version, table_type)
+    moment = next(iter(grow(table)))
+
+    def die(_progress: object) -> None:
+        raise Killed("before it deletes")
+
+    kept = tmp_path / "kept"
+    shutil.copytree(table.uri, kept)
+    with pytest.raises(Killed):
+        table.clean(retain=2, dry_run=False, progress=die)
+    for path in kept.glob("**/*.parquet"):  # what it deleted before it told so
+        there = Path(table.uri, path.relative_to(kept))
+        if not there.exists():
+            shutil.copy(path, there)
+    reader = bf.open(table.uri)
+    [clean] = reader.timeline.pending.of("clean").instants
+    scan = reader.scan(as_of=moment)
+    for file in scan.plan().slices[0].files:
+        Path(table.uri, file.path).unlink()
+    for again in (scan, reader.scan(as_of=moment)):
+        with pytest.raises(NotFoundError, match=rf"\({clean.requested_time}\) deletes this file"):
+            again.to_arrow()
+    with pytest.raises(NotFoundError, match=f"needed at {moment}"):
+        bf.open(table.uri).scan(as_of=moment).to_arrow()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
