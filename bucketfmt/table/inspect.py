@@ -10,10 +10,18 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.arguments import check_bool, check_int, check_text
-from bucketfmt.errors import BucketfmtError, ConflictError, IndexUnknownError
+from bucketfmt.errors import (
+    BucketfmtError,
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    LimitError,
+    NotFoundError,
+)
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_bucket_id
+from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
 from bucketfmt.index.infer import LIKELY_BUCKETS, largest_bucket_id
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
@@ -23,7 +31,8 @@ from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.timeline import COMMIT_ACTIONS
+from bucketfmt.timeline.load import load_requested_content
+from bucketfmt.timeline.timeline import COMMIT_ACTIONS, REPLACING_ACTIONS, Instant
 
 __all__ = ["Inspect"]
 
@@ -114,7 +123,11 @@ class Inspect:
         self._index_finder = index_finder
 
     def commits(self, archived: bool = False) -> pa.Table:
-        """Return the instants of the timeline, oldest first; with `archived`, also the archive."""
+        """Return the instants of the timeline, oldest first; with `archived`, also the archive.
+
+        `operation_type` is null where no file tells it. A pending clustering or overwrite is told
+        by its plan.
+        """
         check_bool("archived", archived)
         records = {record.requested_time: record for record in self._state.commits}
         instants = list(self._state.timeline.instants)
@@ -135,13 +148,24 @@ class Inspect:
                     "completion_time": instant.completion_time,
                     "action": instant.action,
                     "state": instant.state.name,
-                    "operation_type": record.operation_type if record else None,
+                    "operation_type": record.operation_type if record else self._planned(instant),
                     "files": len(record.files) if record else None,
                     "file_groups_replaced": len(record.replaced) if record else None,
                     "bytes": sum(size for *_, size, _, _ in record.files) if record else None,
                 }
             )
         return pa.Table.from_pylist(rows, _COMMITS)
+
+    def _planned(self, instant: Instant) -> str | None:
+        """Return the operation that the plan of a pending instant states; None without one."""
+        if instant.is_completed or instant.action not in REPLACING_ACTIONS:
+            return None
+        state = self._state
+        with suppress(CorruptError, LimitError, NotFoundError):  # the check tells of the plan
+            plan = load_requested_content(state.store, state.config, instant, state.limits)
+            if isinstance(plan, RequestedReplaceMetadata):
+                return plan.operation_type
+        return None
 
     def files(self) -> pa.Table:
         """Return the files that a reader opens: the newest slice of each file group."""

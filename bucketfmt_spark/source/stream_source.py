@@ -42,7 +42,8 @@ def find_commits(table: bf.Table, after: str) -> list[Commit]:
     """Return the writes that a stream may read next, in their order.
 
     Before table version 8, offsets are requested times. A pending write may complete later with an
-    earlier offset, so that no write after the first pending write is read yet.
+    earlier offset, so that no write after the first pending write is read yet. A pending clustering
+    has no new rows, and may stay pending for long (TimelineUtils.handleHollowCommitIfNeeded).
     """
     found, pending = [], []
     by_completion = table.config.table_version >= _LAYOUT_2
@@ -50,9 +51,9 @@ def find_commits(table: bf.Table, after: str) -> list[Commit]:
         if row["action"] not in ("commit", "deltacommit", "replacecommit"):
             continue
         moment = row["completion_time"] if by_completion else row["requested_time"]
-        if row["state"] != "COMPLETED":
+        if row["state"] != "COMPLETED" and row["operation_type"] != "CLUSTER":
             pending.append(row["requested_time"])
-        elif moment is not None:
+        elif row["state"] == "COMPLETED" and moment is not None:
             found.append(Commit(moment, row["files"] or 0, row["bytes"] or 0))
     if not by_completion and pending:
         found = [commit for commit in found if commit.moment < min(pending)]

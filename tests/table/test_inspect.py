@@ -52,8 +52,25 @@ def test_pending_instants_have_no_figures(golden: Golden) -> None:
         (pending,) = [row for row in commits if row["state"] != "COMPLETED"]
         assert pending["action"] == ("replacecommit" if version == "0.15.0" else "clustering")
         assert pending["state"] == "REQUESTED"
-        for figure in ("completion_time", "operation_type", "files", "bytes"):
+        assert pending["operation_type"] == "CLUSTER"  # as its plan states
+        for figure in ("completion_time", "files", "bytes"):
             assert pending[figure] is None
+
+
+def test_an_overwrite_and_a_damaged_plan_that_are_pending(golden_copy: Golden) -> None:
+    root = golden_copy("0.15.0", "ch_pending")
+    (plan,) = (root / ".hoodie").glob("*.replacecommit.requested")
+    data = plan.read_bytes()
+    plan.write_bytes(data[: len(data) // 2])
+    overwrite = "20990101000000000.replacecommit"
+    (root / ".hoodie" / f"{overwrite}.requested").write_bytes(b"")
+    (root / ".hoodie" / f"{overwrite}.inflight").write_bytes(b"{}")
+    commits = bf.open(root).inspect.commits().to_pylist()
+    pending = [row for row in commits if row["state"] != "COMPLETED"]
+    assert [(row["state"], row["operation_type"]) for row in pending] == [
+        ("REQUESTED", None),
+        ("INFLIGHT", None),
+    ]
 
 
 def test_archived_commits_come_when_asked_for(golden: Golden) -> None:

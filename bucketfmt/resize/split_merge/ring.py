@@ -46,7 +46,11 @@ from bucketfmt.snapshot.data_files.committed_logs import without_uncommitted_log
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings
+from bucketfmt.timeline.load import (
+    load_clustering_plan,
+    load_pending_clusterings,
+    load_resized_partitions,
+)
 from bucketfmt.timeline.timeline import REPLACING_ACTIONS, Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
@@ -191,7 +195,15 @@ class RingResizer(BucketService):
         partitions: Sequence[str] | None = None,
         codec: Codec | None = None,
     ) -> StartedResize | None:
-        """Begin the oldest pending resize; if there is none, schedule one and begin it."""
+        """Begin the oldest pending resize; if there is none, schedule one and begin it.
+
+        Returns:
+            None where no bucket is too large or too small, and no resize is pending.
+
+        Raises:
+            ConflictError: a resize is being executed, as its heartbeat tells, and there is no other
+                to make; or as `schedule`.
+        """
 
         def find_pending(basis: Basis) -> bool:  # refuses before anything is written
             state = basis.snapshot.state
@@ -202,6 +214,8 @@ class RingResizer(BucketService):
         started = self.begin(codec) if is_pending else None
         if started is None and self.schedule(limits, partitions) is not None:
             started = self.begin(codec)  # None: another process was faster
+        if started is None:
+            self._check_none_is_executed()
         return started
 
     def run(
@@ -235,6 +249,18 @@ class RingResizer(BucketService):
             return plan(basis)
 
         return super()._planned(plan_on_rings, index)
+
+    def _check_none_is_executed(self) -> None:
+        state = self._snapshot().state
+        for instant in state.timeline.pending.of(*REPLACING_ACTIONS).instants:
+            time = instant.requested_time
+            if self._is_executed(instant) and load_resized_partitions(
+                state.store, state.config, time, state.limits
+            ):
+                raise ConflictError(
+                    f"resize {time} is being executed, as its heartbeat tells; wait for it, or for "
+                    "two minutes if its process is dead"
+                )
 
     def _find_left_compactions(self, state: TableState) -> set[FileGroupId]:
         """Return the file groups of pending compactions that nobody executes."""

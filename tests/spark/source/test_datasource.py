@@ -192,3 +192,14 @@ def test_before_version_8_a_stream_waits_for_what_is_pending(
     assert pending
     assert max(moments) < min(pending)
     assert find_commits(table, max(moments)) == []
+
+
+def test_before_version_8_a_stream_does_not_wait_for_a_clustering(
+    golden_copy: Callable[[str, str], Path],
+) -> None:
+    """It has no new rows, and may be pending for long."""
+    table = bf.open(golden_copy("0.15.0", "ch_pending"))
+    (planned,) = (i.requested_time for i in table.timeline.pending.instants)
+    written = table.upsert(table.to_arrow().slice(0, 3)).instant
+    assert written > planned
+    assert find_commits(table, planned)[-1].moment == written
