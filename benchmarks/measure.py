@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 __all__ = [
+    "ABSOLUTE_CAUSE",
     "UNKNOWN_CAUSE",
     "Figure",
     "Peer",
@@ -23,6 +24,10 @@ __all__ = [
 ]
 
 UNKNOWN_CAUSE = "Why is not known yet."
+ABSOLUTE_CAUSE = (
+    "The bound is absolute, and the processors of this machine are half as fast as those of the "
+    "machine before, where the same work kept it."
+)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ KEPT = Path(benchmarks.__file__).parent
 
 
 README, COMPARISON, SCALE = "README.md", "docs/comparison.md", "docs/scale.md"
+FAQ = "docs/faq.md"
 QUOTED = [
     (README, "6 columns | {:.2f} x the time of raw pyarrow", "COW snapshot to Arrow, 6 columns"),
     (README, "own 5 columns | {:.2f} x the time", "COW snapshot to Arrow, all 11 columns"),
@@ -37,7 +38,55 @@ QUOTED = [
         "20,000 file groups | {:.2f} s, 10 files",
         "lookup of 10 keys in 20,000 file groups: time with the timeline loaded",
     ),
-    (README, "100,000 file groups | {:.1f} s, 280 MB", "check --depth quick, 100,000 file groups"),
+    (README, "100,000 file groups | {:.1f} s, ", "check --depth quick, 100,000 file groups"),
+    (README, " s, {:.0f} MB |", "check --depth quick, 100,000 file groups: peak memory"),
+    (FAQ, "100,000 file groups took {:.1f} s", "check --depth quick, 100,000 file groups"),
+    (FAQ, " s and {:.0f} MB", "check --depth quick, 100,000 file groups: peak memory"),
+    (
+        README,
+        "streaming 2 M and 10 M rows | {:.0f} to ",
+        "Peak memory of a stream, COW, 2 M rows",
+    ),
+    (README, " to {:.0f} MB |", "Peak memory of a stream, log-only, 10 M rows"),
+    (
+        README,
+        "loading and upserting, 2 M and 10 M rows | {:.0f} to ",
+        "Peak memory of writing, COW, 2 M rows: upsert of a tenth",
+    ),
+    (README, " to {:.0f} MB |", "Peak memory of writing, COW, 10 M rows: load"),
+    (
+        README,
+        "16 to 32 buckets, and back | {:.2f} and ",
+        "Rehash of 2 M rows: bucketfmt, 16 to 32 buckets, against pyarrow, "
+        "the same files read and written",
+    ),
+    (
+        README,
+        " and {:.2f} x the time of raw pyarrow",
+        "Rehash of 2 M rows: bucketfmt, 32 to 16 buckets, against pyarrow, "
+        "the same files read and written",
+    ),
+    (
+        README,
+        "largest bucket {:.1f} x the median",
+        "80% of the rows in 5% of a ring: largest bucket against median",
+    ),
+    (
+        README,
+        "the median, {:.2f} x the bytes",
+        "80% of the rows in 5% of a ring: bytes rewritten, even splits against splits in the "
+        "middle",
+    ),
+    (
+        README,
+        "100,000 nodes | {:.2f} s to load",
+        "A ring of 100,000 nodes: CPU time, load of the metadata",
+    ),
+    (
+        README,
+        "to load, {:.2f} s for 1 M keys",
+        "A ring of 100,000 nodes: CPU time, 1 M keys looked up",
+    ),
     (
         README,
         "of one row each | {:.1f} x the time",
