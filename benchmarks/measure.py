@@ -24,10 +24,7 @@ __all__ = [
 ]
 
 UNKNOWN_CAUSE = "Why is not known yet."
-ABSOLUTE_CAUSE = (
-    "The bound is absolute, and the processors of this machine are half as fast as those of the "
-    "machine before, where the same work kept it."
-)
+ABSOLUTE_CAUSE = "The bound is absolute, and depends on the machine."
 
 
 @dataclass(frozen=True)

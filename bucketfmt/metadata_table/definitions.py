@@ -20,6 +20,7 @@ from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.storage.store import Store
 
 __all__ = [
+    "FIX_OF_DEFINITIONS",
     "INDEX_DEFINITIONS",
     "find_indexed_columns",
     "find_secondary_columns",
@@ -29,12 +30,14 @@ __all__ = [
 
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
+FIX_OF_DEFINITIONS = (
+    "Restore the file from a copy. Without one, `metadata_table.drop()`, and then "
+    "`metadata_table.init(...)` with the partitions that the table had; have Hudi make indexes of "
+    "other kinds."
+)
+"""What to do where the definitions are damaged."""
 _PAUSES_S = (0.05, 0.2, 0.5)  # before damaged definitions are read again
 _FUNCTIONS = (None, "", "identity")
-_ADVICE = (
-    ". Restore the file from a copy; or remove the metadata table, metadata_table.drop(), and make "
-    "its partitions again: metadata_table.init(...)"
-)
 
 
 def load_index_definitions(
@@ -60,9 +63,7 @@ def load_index_definitions(
             return {}
         except CorruptError as error:
             if pause is None:
-                error.path = path
-                error.message += _ADVICE
-                raise
+                raise CorruptError(f"{error.message}. {FIX_OF_DEFINITIONS}", path=path) from None
             time.sleep(pause)
     raise AssertionError("the last read returns or raises")
 

@@ -296,8 +296,11 @@ def load_metadata_table(
 def _load_own_config(folder: Store, limits: Limits) -> TableConfig:
     try:
         return load_config(folder, limits)
-    except UnsupportedError as error:  # no table of a supported version has such a metadata table
-        raise CorruptError(error.message.partition(";")[0], path=error.path) from None
+    except UnsupportedError as error:
+        raise CorruptError(
+            "hoodie.table.version is missing, or none that a supported table's metadata table has",
+            path=error.path,
+        ) from None
 
 
 def _check_logs(file_slice: FileSlice) -> None:

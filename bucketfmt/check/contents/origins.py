@@ -8,7 +8,7 @@ in itself and as long as its commit recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,29 +18,39 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.names.names import parse_base_file_name
 from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
-from bucketfmt.rows.row_file import RowFile
+from bucketfmt.rows.row_ranges import RowGroupRanges
 from bucketfmt.snapshot.data_files.files import DataFile
 
 __all__ = [
+    "ORIGIN_COLUMNS",
     "count_without_partition_path",
     "find_displaced_base_file",
     "find_displaced_deletes",
     "find_displaced_rows",
 ]
 
+ORIGIN_COLUMNS = (PARTITION_PATH, FILE_NAME)
+"""The columns of a base file that say where it belongs."""
+
 
 def find_displaced_base_file(
-    file: DataFile, partition_path: str, rows: RowFile
+    file: DataFile, partition_path: str, ranges: Sequence[RowGroupRanges]
 ) -> Iterator[Finding]:
     """Yield T002 for a base file with rows of another partition, or whose rows are of another file.
 
-    The file's statistics tell; a file without them is passed over. Until Hudi 0.13 rows
+    A file without statistics is passed over. Until Hudi 0.13 rows
     that a rewrite kept named the file before, so only rows that agree on another file count, and
     an older file of the same group is a warning.
+
+    Args:
+        file: The file.
+        partition_path: Of the folder that it is in.
+        ranges: What its statistics say of `ORIGIN_COLUMNS`.
     """
     own = str(file.name)
-    name = _only_value(rows, FILE_NAME)
-    others = sorted(b for b in _bounds(rows, PARTITION_PATH) if not partition_path.startswith(b))
+    name = _only_value(ranges, FILE_NAME)
+    bounds = sorted(_bounds(ranges, PARTITION_PATH))
+    others = [bound for bound in bounds if not partition_path.startswith(bound)]
     if others:
         yield _displaced(file, partition_path, f"it has rows of partition {others[0][:200]!r}")
     elif name is not None and name != own:
@@ -93,20 +103,20 @@ def _displaced(file: DataFile, partition_path: str, evidence: str) -> Finding:
     )
 
 
-def count_without_partition_path(rows: RowFile) -> int:
+def count_without_partition_path(ranges: Iterable[RowGroupRanges]) -> int:
     """Return how many rows have no partition path, as far as the statistics of a file tell."""
-    found = (group.columns.get(PARTITION_PATH) for group in rows.ranges([PARTITION_PATH]))
+    found = (group.columns.get(PARTITION_PATH) for group in ranges)
     return sum(each.null_count or 0 for each in found if each is not None)
 
 
-def _only_value(rows: RowFile, column: str) -> str | None:
+def _only_value(ranges: Iterable[RowGroupRanges], column: str) -> str | None:
     """Return the text that all rows have in a column; None where they differ or nothing tells."""
-    bounds = _bounds(rows, column)
+    bounds = _bounds(ranges, column)
     return bounds.pop() if len(bounds) == 1 else None
 
 
-def _bounds(rows: RowFile, column: str) -> set[str]:
+def _bounds(ranges: Iterable[RowGroupRanges], column: str) -> set[str]:
     """Return the least and the greatest texts of a column in each row group, perhaps cut short."""
-    found = [group.columns.get(column) for group in rows.ranges([column])]
+    found = [group.columns.get(column) for group in ranges]
     bounds = {bound for each in found if each is not None for bound in (each.low, each.high)}
     return {bound for bound in bounds if isinstance(bound, str)}

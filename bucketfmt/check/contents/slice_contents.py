@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from bucketfmt.check.contents.log_spans import iter_log_spans
 from bucketfmt.check.contents.origins import (
+    ORIGIN_COLUMNS,
     count_without_partition_path,
     find_displaced_base_file,
     find_displaced_deletes,
@@ -169,11 +170,12 @@ class SliceExaminer:
             if untold := [n for n in META_COLUMNS if _is_bytes(reader.schema, n)]:
                 odd.append(f"{', '.join(untold)}: BINARY without annotation")
             if self._state.config.populate_meta_fields:
-                if nulls := count_without_partition_path(reader):
+                origins = reader.ranges(ORIGIN_COLUMNS)
+                if nulls := count_without_partition_path(origins):
                     odd.append(f"{PARTITION_PATH}: null in {nulls} rows")
                 if not self._is_told(file):
                     partition_path = tally.file_slice.partition_path
-                    yield from find_displaced_base_file(file, partition_path, reader)
+                    yield from find_displaced_base_file(file, partition_path, origins)
             if odd:
                 slices, paths = [tally.file_slice], [file.path]
                 yield Finding.of("B013", "; ".join(odd), slices=slices, paths=paths)

@@ -22,6 +22,7 @@ from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.choices import Depth
 from bucketfmt.errors import BucketfmtError, CorruptError, TableNotFoundError
+from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
     is_secondary_index,
@@ -33,6 +34,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.metadata_table.definitions import (
+    FIX_OF_DEFINITIONS,
     INDEX_DEFINITIONS,
     find_secondary_columns,
     load_index_definitions,
@@ -51,11 +53,7 @@ __all__ = ["load_metadata_faults"]
 
 _FILES, _RECORD_INDEX = "files", "record_index"
 _STATISTICS, _PARTITION_STATISTICS = "column_stats", "partition_stats"
-_FIX_OF_DEFINITIONS = (
-    "Restore the file from a copy. Without one, `metadata_table.drop()`, and then "
-    "`metadata_table.init(...)` with the partitions that the table had; have Hudi make indexes of "
-    "other kinds."
-)
+_CUT_DEFINITIONS = "the definitions of indexes do not decode, and Hudi does not read the table"
 _NO_KEYS = "the table does not store record keys"
 
 
@@ -77,7 +75,16 @@ def load_metadata_faults(
         slices: What readers see of each partition that is checked.
         depth: As asked for.
     """
-    yield from _find_definition_faults(state)
+    definitions: Mapping[str, IndexDefinition] = {}
+    try:
+        definitions = load_index_definitions(state.store, state.config, state.limits)
+    except CorruptError as error:
+        paths = [error.path] if error.path else []
+        yield Finding.of("M002", _CUT_DEFINITIONS, paths=paths, fix=FIX_OF_DEFINITIONS)
+    except BucketfmtError as error:
+        yield event_of_error(error, "M002", "the definitions of indexes")
+    else:
+        yield from _find_undefined(state.config, definitions)
     if not state.config.metadata_partitions:
         return
     try:
@@ -90,7 +97,7 @@ def load_metadata_faults(
         return
     if metadata is None:
         return
-    faults = list(_find_differences(state, metadata, snapshot, slices, depth))
+    faults = list(_find_differences(state, metadata, definitions, snapshot, slices, depth))
     if any(isinstance(fault, Finding) for fault in faults) and state.has_changed():
         why = "the table was written to while it was checked; check again"
         yield NotChecked("the metadata table", why)
@@ -98,36 +105,27 @@ def load_metadata_faults(
     yield from faults
 
 
-def _find_definition_faults(state: ExaminedState) -> Iterator[Event]:
-    """Yield M002 where the definitions of indexes are damaged, or statistics have none.
-
-    Hudi does not read a table with damaged definitions, whether it has a metadata table or not. By
-    statistics without a definition it fails where a read has a condition.
-    """
-    config = state.config
-    try:
-        known = load_index_definitions(state.store, config, state.limits)
-        is_listed = _STATISTICS in config.metadata_partitions and config.table_version >= 8
-        if is_listed and _STATISTICS not in known:
-            path = config.properties.get(INDEX_DEFINITIONS)
-            yield Finding.of(
-                "M002",
-                f"partition {_STATISTICS} has no definition, and reads of Hudi with a condition "
-                "on a column fail",
-                paths=[path] if path else [],
-                fix=f'Rebuild the partition: `metadata_table.rebuild("{_STATISTICS}")`.',
-                data_loss=False,
-            )
-    except CorruptError as error:
-        paths = [error.path] if error.path else []
-        yield Finding.of("M002", str(error), paths=paths, fix=_FIX_OF_DEFINITIONS)
-    except BucketfmtError as error:
-        yield event_of_error(error, "M002", "the definitions of indexes")
+def _find_undefined(
+    config: TableConfig, definitions: Mapping[str, IndexDefinition]
+) -> Iterator[Finding]:
+    """Yield M002 where statistics have no definition, by which Hudi fails to read some rows."""
+    is_listed = _STATISTICS in config.metadata_partitions and config.table_version >= 8
+    if is_listed and _STATISTICS not in definitions:
+        path = config.properties.get(INDEX_DEFINITIONS)
+        yield Finding.of(
+            "M002",
+            f"partition {_STATISTICS} has no definition, and reads of Hudi with a condition "
+            "on a column fail",
+            paths=[path] if path else [],
+            fix=f'Rebuild the partition: `metadata_table.rebuild("{_STATISTICS}")`.',
+            data_loss=False,
+        )
 
 
 def _find_differences(
     state: ExaminedState,
     metadata: MetadataTable,
+    definitions: Mapping[str, IndexDefinition],
     snapshot: Snapshot,
     slices: Mapping[str, Sequence[FileSlice]],
     depth: Depth,
@@ -150,7 +148,9 @@ def _find_differences(
                 elif name == _RECORD_INDEX:
                     yield from _compare_record_index(state, partition, snapshot, slices)
                 elif is_secondary_index(name):
-                    yield from _compare_secondary_index(state, partition, snapshot, slices)
+                    yield from _compare_secondary_index(
+                        state, partition, definitions, snapshot, slices
+                    )
                 else:
                     yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
                 if name == _PARTITION_STATISTICS and depth == "full" and step.is_in_step:
@@ -267,11 +267,11 @@ def _compare_record_index(
 def _compare_secondary_index(
     state: ExaminedState,
     partition: MetadataPartition,
+    definitions: Mapping[str, IndexDefinition],
     snapshot: Snapshot,
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> Iterator[Event]:
     name = partition.name
-    definitions = load_index_definitions(state.store, state.config, state.limits)
     names = state.config.metadata_partitions
     column = find_secondary_columns(names, definitions, snapshot.schema).get(name)
     if not state.config.populate_meta_fields:

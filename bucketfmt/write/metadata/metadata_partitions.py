@@ -146,7 +146,8 @@ class MetadataPartitions:
             if not names or "files" in names:
                 discard_damaged_definitions(table)
             drop_partitions(table, names or listed)
-            forget_definitions(table, names)
+            if names:
+                forget_definitions(table, names)
 
     @contextmanager
     def _held(self, names: Sequence[str]) -> Iterator[LockedTable]:
