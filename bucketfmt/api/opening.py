@@ -20,7 +20,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.table_report import TableReport
-from bucketfmt.storage.open import open_store
+from bucketfmt.storage.open import open_above, open_store
 from bucketfmt.table.table import Moment
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.writer_config import WriterConfig
@@ -114,8 +114,8 @@ def create(
         writer: As in `open`.
 
     Raises:
-        ValueError: there is a table, what is left of one or a file already, or arguments
-            contradict one another.
+        ValueError: there is a table, what is left of one or a file already, or a table at a folder
+            above; or arguments contradict one another.
         SchemaError: a key, partition or ordering field is not among the columns.
         TypeError: an argument has the wrong type.
         UnsupportedError: Hudi has no type for a column.
@@ -134,7 +134,7 @@ def create(
         table_version=table_version,
         properties=properties,
     )
-    create_table(store, planned, index)
+    create_table(store, open_above(store, storage_options, limits), planned, index)
     table = Table(store, load_config(store, limits), limits, None, writer)
     if not index.keeps_locations:
         return table

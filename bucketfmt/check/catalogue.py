@@ -334,7 +334,8 @@ _KINDS = (
         "where; the rows that a commit recorded and that are not there; the older files that "
         "no clean deleted and that are gone all the same (a warning: the newest rows are whole, "
         "time travel is not); the file or partition that its rows are of, where that is another; "
-        "rows that are in no partition; or why nothing refers to the file.",
+        "rows that are in no partition; a table below this one, whose partitions readers list as "
+        "this one's; or why nothing refers to the file.",
         "Restore the file from a copy; else restore the table to a savepoint before it. Delete "
         "a file that nothing refers to, after a backup.",
         True,

@@ -92,6 +92,24 @@ class _ExaminedFiles(NamedTuple):
     faulty: list[FileInfo]
 
 
+def _event_of_table(folder: str, partitions: Sequence[str]) -> Finding | NotChecked:
+    """Return what a table below the table is: T002, if it has partitions, which readers list.
+
+    Its files count as committed once the timeline begins after its writes.
+    """
+    if not partitions:
+        return NotChecked(folder, "a table of its own; check it separately", is_gap=False)
+    return Finding.of(
+        "T002",
+        f"{folder} is a table of its own, and readers, Hudi too, list its partitions as this "
+        "table's: they read its rows, old ones too, as soon as this table's timeline begins after "
+        "its writes",
+        paths=sorted(partitions),
+        fix="Move the folder of the other table out of this one. Then rebuild the metadata table, "
+        "if there is one: `metadata_table.rebuild()`.",
+    )
+
+
 class ExaminedLister:
     """A `FileLister` that lists folders, and never raises for what is in the table.
 
@@ -120,19 +138,23 @@ class ExaminedLister:
     def partitions(self) -> tuple[str, ...]:
         """Every folder that is a partition, or that should be a partition: it holds data files."""
         found: list[str] = []
+        within: dict[str, list[str]] = {}  # partitions by the table within the table
 
         def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
             if folder != "" and any(entry.name == METADATA_FOLDER for entry in entries):
-                self._events.append(
-                    NotChecked(folder, "a table of its own; check it separately", is_gap=False)
-                )
-            elif self._is_partition(folder, entries):
+                within[folder] = []
+            table = next((t for t in within if f"{folder}/".startswith(f"{t}/")), None)
+            if table is None and self._is_partition(folder, entries):
                 found.append(folder)
+            elif table is not None and has_metafile(entries):
+                within[table].append(folder)
             else:
                 return entries
             return ()
 
         walk_folders(self._store, self._list, visit)
+        for table, partitions in within.items():
+            self._events.append(_event_of_table(table, partitions))
         return tuple(sorted(found))
 
     def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:

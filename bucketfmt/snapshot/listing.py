@@ -170,6 +170,8 @@ def walk_folders(
 ) -> None:
     """List the folders of a table level by level, those of one level side by side.
 
+    Passed over is each metadata folder, as Hudi has it: also that of a table within the table.
+
     A link out of the table may be a partition that was moved away. Such a link is listed, which
     raises, so that the rows of the partition are not passed over.
 
@@ -185,7 +187,7 @@ def walk_folders(
             entry.path
             for folder, entries in zip(level, listings, strict=True)
             for entry in visit(folder, entries)
-            if (entry.is_dir or entry.fault == "leads out") and entry.path != METADATA_FOLDER
+            if (entry.is_dir or entry.fault == "leads out") and entry.name != METADATA_FOLDER
         ]
 
 

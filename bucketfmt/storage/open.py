@@ -11,7 +11,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.stores.local_store import LocalStore
 
-__all__ = ["open_store"]
+__all__ = ["open_above", "open_store"]
 
 _SCHEMES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "webhdfs", "memory"}
 
@@ -54,6 +54,28 @@ def open_store(
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")
     return LocalStore(text, limits)
+
+
+def open_above(
+    store: Store, storage_options: Mapping[str, Any] | None = None, limits: Limits = DEFAULT_LIMITS
+) -> list[Store]:
+    """Return stores of the folders above the root of a store, the nearest first.
+
+    The last is that of the bucket, the host or the disk. Of a chained URL there are none.
+
+    Args:
+        store: As `open_store` returns it.
+        storage_options: With which it was opened.
+        limits: Likewise.
+    """
+    if "::" in store.uri:
+        return []
+    scheme, separator, path = store.uri.rstrip("/").rpartition("://")
+    names = path.split("/")
+    folders = ("/".join(names[:count]) or "/" for count in range(len(names) - 1, 0, -1))
+    return [
+        open_store(f"{scheme}{separator}{folder}", storage_options, limits) for folder in folders
+    ]
 
 
 def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.storage.open import open_store
+from bucketfmt.storage.open import open_above, open_store
 from bucketfmt.storage.stores.local_store import LocalStore
 from tests.write.models import create_table, rows
 
@@ -39,3 +39,17 @@ def test_the_url_of_a_local_path_has_no_host(url: str) -> None:
 @pytest.mark.parametrize("path", ["c:/t", "a:/b", "x/s3:/t", "/s3:/t", "file:/t", "file:///t"])
 def test_other_paths_are_local(path: str) -> None:
     assert isinstance(open_store(path), LocalStore)
+
+
+@pytest.mark.parametrize(
+    ("url", "above"),
+    [
+        ("/lake/raw/t", ["/lake/raw", "/lake", "/"]),
+        ("memory://lake/raw/t", ["memory://lake/raw", "memory://lake"]),
+        ("memory://lake", []),
+        ("/", []),
+        ("simplecache::memory://lake/t", []),
+    ],
+)
+def test_folders_above(url: str, above: list[str]) -> None:
+    assert [store.uri for store in open_above(open_store(url))] == above

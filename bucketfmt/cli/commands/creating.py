@@ -25,7 +25,7 @@ from bucketfmt.cli.options import (
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.rows.columns.column_paths import find_column
-from bucketfmt.storage.open import open_store
+from bucketfmt.storage.open import open_above, open_store
 from bucketfmt.write.properties.create import check_no_table
 from bucketfmt.write.properties.plan_create import DEFAULT_INDEX, name_of, plan_properties
 
@@ -117,7 +117,8 @@ def create(
         "properties": dict(parse_pair("--property", text) for text in property_ or ()),
     }
     if dry_run:
-        check_no_table(open_store(table, options))
+        store = open_store(table, options)
+        check_no_table(store, open_above(store, options))
         print_plan(plan_properties(name=name or name_of(table), **arguments), output)
         return
     made = bucketfmt.create(table, name=name, storage_options=options, **arguments)

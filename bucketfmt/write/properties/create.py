@@ -5,7 +5,7 @@ I/O. Source: HoodieTableMetaClient.TableBuilder.initTable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from bucketfmt.errors import BucketfmtError, StorageError
@@ -25,6 +25,7 @@ from bucketfmt.index.model import Index
 from bucketfmt.location.rule_files import put_rules
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.stores.local_store import LocalStore
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.table_properties import has_table, put_properties
 
 __all__ = ["check_no_table", "create_table"]
@@ -32,12 +33,18 @@ __all__ = ["check_no_table", "create_table"]
 _FOLDERS_LISTED_MAX = 20
 
 
-def check_no_table(store: Store) -> None:
+def check_no_table(store: Store, above: Sequence[Store]) -> None:
     """Check that a table can be put here.
+
+    Readers of a table, Hudi too, take partitions of a table below its folder for its own.
+
+    Args:
+        store: Of the folder.
+        above: Of the folders above it. One that fails, as it may not be read, tells of no table.
 
     Raises:
         ValueError: there is one already, or what is left of one, or a file, or the folder is a
-            part of another one, or holds one.
+            part of another one, or is below one, or holds one.
         StorageError: the store failed.
     """
     file = store.find_file_in_the_way() if isinstance(store, LocalStore) else None
@@ -49,12 +56,25 @@ def check_no_table(store: Store) -> None:
     if is_partition or METADATA_FOLDER in store.uri.split("/"):
         part = "a partition" if is_partition else f"within the {METADATA_FOLDER} folder"
         raise ValueError(f"{store.uri} is {part} of another Hudi table; give another folder")
+    tables = map_in_threads(_has_table, above, waiting_count(store))
+    if any(tables):
+        raise ValueError(
+            f"{store.uri} is within the Hudi table at {above[tables.index(True)].uri}, whose "
+            "readers would take its rows for their own; give another folder"
+        )
     leftover = _find_leftover(store)
     if leftover is not None:
         raise ValueError(
             f"{store.uri} has what is left of a Hudi table, {leftover}: its rows would come back "
             f"in the new one; restore {PROPERTIES} from a copy of the table, or give another folder"
         )
+
+
+def _has_table(store: Store) -> bool:
+    try:
+        return has_table(store)
+    except StorageError:
+        return False
 
 
 def _find_leftover(store: Store) -> str | None:
@@ -100,14 +120,22 @@ def _find_data_file(store: Store) -> str | None:
     return None
 
 
-def create_table(store: Store, properties: Mapping[str, str], index: Index) -> None:
+def create_table(
+    store: Store, above: Sequence[Store], properties: Mapping[str, str], index: Index
+) -> None:
     """Put a new table where there is none. It is there from the last file on, or not at all.
 
+    Args:
+        store: Of its folder.
+        above: Of the folders above that.
+        properties: Of the table.
+        index: Whose rules are put there, if it has such.
+
     Raises:
-        ValueError: there is a table already.
+        ValueError: there is a table already, or one above.
         StorageError: the store cannot be written to.
     """
-    check_no_table(store)
+    check_no_table(store, above)
     if index.hashing_config is not None:
         put_rules(store, index.hashing_config)
     config = TableConfig.from_properties(properties)

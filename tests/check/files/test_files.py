@@ -20,6 +20,8 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
+from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.storage.stores.local_store import LocalStore
 from bucketfmt.timeline.timeline import Timeline
 from tests.check.planting import Patient, check_soon, found
 from tests.instants import shift_instant
@@ -375,6 +377,21 @@ def test_folders_that_are_no_partitions_are_left_alone(golden_copy: Copy) -> Non
     report = check_soon(root)
     assert report.status == "clean"
     assert any(s.startswith("archive: a table of its own") for s in report.not_checked)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t002_a_table_below_the_table(golden_copy: Copy, version: str) -> None:
+    """Hudi lists its partitions, and reads its rows once this table's timeline is the younger."""
+    root = golden_copy(version, "cow")
+    (root / "_tmp").mkdir()
+    golden_copy(version, "mdt_bucket").rename(root / "_tmp/other")
+    (finding,) = check_soon(root, "full").findings
+    assert (finding.id, finding.severity, finding.partition) == ("T002", "error", None)
+    assert finding.evidence.startswith("_tmp/other is a table of its own")
+    others = StoreLister(LocalStore(f"{root}/_tmp/other")).partitions
+    assert set(finding.paths) == {f"_tmp/other/{path}".rstrip("/") for path in others}
+    assert set(StoreLister(LocalStore(str(root))).partitions) >= set(finding.paths)
+    assert finding.fix.startswith("Move the folder of the other table")
 
 
 def block(kind: BlockType, **header: str) -> bytes:

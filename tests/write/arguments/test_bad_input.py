@@ -446,6 +446,7 @@ def test_a_table_is_made_once(table: bf.Table) -> None:
     ("folder", "message"),
     [
         ("us", "us is a partition of another Hudi table; give another folder"),
+        ("other/deeper", "/t, whose readers would take its rows for their own; give another"),
         (".hoodie/timeline", r"is within the \.hoodie folder of another Hudi table"),
         (".hoodie/metadata/new", r"is within the \.hoodie folder of another Hudi table"),
     ],
