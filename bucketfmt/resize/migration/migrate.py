@@ -177,6 +177,11 @@ class Migrator(BucketService):
                 "to hash. Write the rows to a new table with a record key"
             )
         check_hash_fields(index, config.record_key_fields)
+        if index.has_rings and config.table_type != "MERGE_ON_READ":
+            raise ValueError(
+                "index: consistent hashing is for merge-on-read tables, and this table is "
+                "copy-on-write"
+            )
         index.check_creatable(config.table_type, config.table_version)
         if index.has_directories or index.group_bytes is not None:
             raise ValueError(f"{index} is for new tables; give another index")
