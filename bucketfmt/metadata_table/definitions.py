@@ -6,23 +6,27 @@ I/O, read only. Source: HoodieTableMetaClient.loadIndexDefForTable, HoodieRecord
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, NotFoundError
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
-from bucketfmt.format.metadata.metadata_keys import is_secondary_index
-from bucketfmt.format.names.paths import check_relative_path
+from bucketfmt.format.metadata.metadata_keys import is_secondary_index, parse_metadata_file_id
+from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_metadata_file_name
+from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
 
 __all__ = [
     "FIX_OF_DEFINITIONS",
     "INDEX_DEFINITIONS",
     "find_indexed_columns",
+    "find_record_index_definition",
     "find_secondary_columns",
     "find_statistics_version",
     "load_index_definitions",
@@ -31,12 +35,13 @@ __all__ = [
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
 FIX_OF_DEFINITIONS = (
-    "Restore the file from a copy. Without one, `metadata_table.drop()`, and then "
-    "`metadata_table.init(...)` with the partitions that the table had; have Hudi make indexes of "
-    "other kinds."
+    "Restore the file from a copy. Without one, `metadata_table.rebuild()`; where the table has "
+    "indexes on columns, `metadata_table.drop()`, and then `metadata_table.init(...)` with the "
+    "other partitions, and have Hudi make the indexes again."
 )
 """What to do where the definitions are damaged."""
 _PAUSES_S = (0.05, 0.2, 0.5)  # before damaged definitions are read again
+_RECORD_INDEX, _PARTITIONED_SINCE = "record_index", 9
 _FUNCTIONS = (None, "", "identity")
 
 
@@ -46,22 +51,65 @@ def load_index_definitions(
     """Return the definitions of indexes by partition of the metadata table.
 
     Hudi writes them in place while it makes an index, so that half of them may be there for a
-    moment: damaged definitions are read again before they count as damaged.
+    moment: damaged definitions are read again before they count as damaged. An empty file has
+    none, as to Hudi.
+
+    Where the definition of a record index is lost, its files tell whether it is partitioned.
 
     Raises:
         CorruptError: the definitions are damaged.
         StorageError: the store failed.
     """
     path = config.properties.get(INDEX_DEFINITIONS)
-    if not path:
+    found = _load_stated(store, path, limits) if path else {}
+    if (
+        _RECORD_INDEX in found
+        or _RECORD_INDEX not in config.metadata_partitions
+        or config.table_version < _PARTITIONED_SINCE
+    ):
+        return found
+    names = map(_find_name, store.list(join_path(METADATA_TABLE, _RECORD_INDEX)))
+    return {**found, **find_record_index_definition(name for name in names if name is not None)}
+
+
+def find_record_index_definition(
+    names: Iterable[BaseFileName | LogFileName],
+) -> Mapping[str, IndexDefinition]:
+    """Return the definition of a record index by the names of its files; none without files. Pure.
+
+    Raises:
+        CorruptError: a file is of no record index.
+    """
+    partitions = {parse_metadata_file_id(_RECORD_INDEX, name.file_id)[0] for name in names}
+    if not partitions:
         return {}
+    options = {"isPartitioned": str(None not in partitions).lower()}
+    definition = IndexDefinition(
+        index_name=_RECORD_INDEX,
+        index_type=_RECORD_INDEX,
+        index_function="",
+        index_options=options,
+        version="V1",
+    )
+    return {_RECORD_INDEX: definition}
+
+
+def _find_name(entry: FileInfo) -> BaseFileName | LogFileName | None:
+    return find_metadata_file_name(entry.name)
+
+
+def _load_stated(store: Store, path: str, limits: Limits) -> Mapping[str, IndexDefinition]:
+    """Return the definitions that the file has."""
     for pause in (*_PAUSES_S, None):
+        data: Buffer = b""
         try:
             data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
             return decode_index_definitions(data)
-        except NotFoundError:  # noqa: PERF203  (a try for each read)
+        except NotFoundError:
             return {}
         except CorruptError as error:
+            if pause is None and not len(data):
+                return {}
             if pause is None:
                 raise CorruptError(f"{error.message}. {FIX_OF_DEFINITIONS}", path=path) from None
             time.sleep(pause)
@@ -100,8 +148,8 @@ def find_secondary_columns(
         definitions: The definitions of indexes.
         schema: The columns of the table; None: nothing states them.
     """
-    records = definitions.get("record_index")
-    is_global = "record_index" in names and not (records is not None and records.is_partitioned)
+    records = definitions.get(_RECORD_INDEX)
+    is_global = _RECORD_INDEX in names and not (records is not None and records.is_partitioned)
     if schema is None or not is_global:
         return {}
     found = {}

@@ -6,7 +6,9 @@ metadata table's word without a look at the table, so a wrong word costs rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
@@ -16,6 +18,7 @@ from bucketfmt.check.metadata.files_partition import (
     find_file_differences,
     find_partition_differences,
 )
+from bucketfmt.check.metadata.lost_files import find_needed_files
 from bucketfmt.check.metadata.partition_statistics import find_narrow_statistics
 from bucketfmt.check.metadata.record_index import find_record_index_faults
 from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
@@ -25,14 +28,17 @@ from bucketfmt.errors import BucketfmtError, CorruptError, TableNotFoundError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
+    is_expression_index,
     is_secondary_index,
     parse_files_key,
 )
 from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
-from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
+from bucketfmt.metadata_table.damage import in_metadata_table
 from bucketfmt.metadata_table.definitions import (
     FIX_OF_DEFINITIONS,
     INDEX_DEFINITIONS,
@@ -45,7 +51,7 @@ from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.folder_store import FolderStore
-from bucketfmt.storage.streams import reader_count
+from bucketfmt.storage.streams import map_in_threads, reader_count, waiting_count
 from bucketfmt.timeline.load import load_instant_content, load_unplanned
 from bucketfmt.write.services.pending_cleans import load_doomed
 
@@ -133,30 +139,34 @@ def _find_differences(
     step = metadata.step
     yield from _find_step_faults(step, state.config)
     yield from _find_unplanned(state, metadata)
+    needed = (yield from _load_needed_files(state, metadata)) if depth != "quick" else {}
     for name in metadata.partition_names:
         has_every_record = name == _RECORD_INDEX or is_secondary_index(name)
         if has_every_record and depth != "full":
             why = f"depth {depth} does not read what has an entry for each record"
             yield NotChecked(f"partition {name} of the metadata table", why, is_gap=False)
-        elif has_every_record and not step.is_in_step:
-            yield NotChecked(_words(name), "it is not in step, as M004 tells", is_gap=False)
-        elif name == _FILES or depth != "quick":
-            try:
-                partition = metadata.partition(name)
-                if name == _FILES:
-                    yield from _compare_files(state, partition, slices, set(step.missing))
-                elif name == _RECORD_INDEX:
-                    yield from _compare_record_index(state, partition, snapshot, slices)
-                elif is_secondary_index(name):
-                    yield from _compare_secondary_index(
-                        state, partition, definitions, snapshot, slices
-                    )
-                else:
-                    yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
-                if name == _PARTITION_STATISTICS and depth == "full" and step.is_in_step:
-                    yield from _compare_statistics(metadata, snapshot, slices)
-            except BucketfmtError as error:
-                yield _event_of_partition(error, name, slices)
+        if depth == "quick" and name != _FILES:
+            continue
+        try:
+            partition = metadata.partition(name)
+            yield from _find_lost_files(state, partition, needed.get(name, ()))
+            if name == _FILES:
+                yield from _compare_files(state, partition, slices, set(step.missing))
+            elif has_every_record and depth != "full":
+                continue
+            elif has_every_record and not step.is_in_step:
+                why = "it is not in step, as M004 tells"
+                yield NotChecked(_words(name), why, is_gap=False)
+            elif name == _RECORD_INDEX:
+                yield from _compare_record_index(state, partition, snapshot, slices)
+            elif is_secondary_index(name):
+                yield from _compare_secondary_index(state, partition, definitions, snapshot, slices)
+            else:
+                yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
+            if name == _PARTITION_STATISTICS and depth == "full" and step.is_in_step:
+                yield from _compare_statistics(metadata, snapshot, slices)
+        except BucketfmtError as error:
+            yield _event_of_partition(error, name, slices)
 
 
 def _event_of_partition(
@@ -169,7 +179,54 @@ def _event_of_partition(
     own = chain.from_iterable(slices.values())
     if any(file.path == error.path for file_slice in own for file in file_slice.files):
         return NotChecked(_words(name), f"a file of the table is in the way: {error}")
-    return event_of_error(error, "M002", join_path(METADATA_TABLE, name))
+    event = event_of_error(error, "M002", join_path(METADATA_TABLE, name))
+    if not isinstance(event, Finding):
+        return event
+    # Statistics of partitions are compared with those of files, which may be the damaged ones.
+    folder, _, rest = (error.path or "").removeprefix(f"{METADATA_TABLE}/").partition("/")
+    return replace(event, fix=_fix_of(folder if rest else name))
+
+
+def _fix_of(name: str) -> str:
+    """Return what makes a partition anew."""
+    if is_expression_index(name):
+        return f"Drop the index, `metadata_table.drop({name!r})`, and have Hudi make it again."
+    return f"Rebuild the partition: `metadata_table.rebuild({name!r})`."
+
+
+def _load_needed_files(
+    state: ExaminedState, metadata: MetadataTable
+) -> Generator[Event, None, Mapping[str, Sequence[str]]]:
+    """Return the files that each partition of the metadata table must have, by its commits."""
+    below = FolderStore(state.store, METADATA_TABLE)
+    load = partial(load_instant_content, below, metadata.config, limits=state.limits)
+    instants = metadata.timeline.writes.completed.instants
+    try:
+        with in_metadata_table():
+            contents = map_in_threads(load, instants, waiting_count(below))
+            commits = zip(instants, contents, strict=True)
+            return find_needed_files((i, c) for i, c in commits if isinstance(c, CommitMetadata))
+    except BucketfmtError as error:
+        yield NotChecked("the commits of the metadata table", str(error))
+        return {}
+
+
+def _find_lost_files(
+    state: ExaminedState, partition: MetadataPartition, needed: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield M002 for files of completed writes that the newest file slices lack."""
+    readers = chain.from_iterable(partition.groups.values())
+    there = {file.path for reader in readers for file in reader.file_slice.files}
+    named = {join_path(METADATA_TABLE, check_relative_path(path)) for path in needed}
+    lost = [path for path in sorted(named - there) if state.store.info(path) is None]
+    if lost:
+        yield Finding.of(
+            "M002",
+            f"partition {partition.name}: {len(lost)} files of completed writes of the metadata "
+            "table are not there, and its readers go by what is left",
+            paths=lost,
+            fix=_fix_of(partition.name),
+        )
 
 
 def _find_unplanned(state: ExaminedState, metadata: MetadataTable) -> Iterator[Finding]:
@@ -281,6 +338,8 @@ def _compare_secondary_index(
         yield NotChecked(_words(name), why, is_gap=False)
     elif _RECORD_INDEX not in names:
         yield NotChecked(_words(name), "it leads to keys of record_index, which is not there")
+    elif name not in definitions:
+        yield NotChecked(_words(name), "it has no definition, and Hudi does not read by it")
     elif column is None:
         yield NotChecked(_words(name), "its keys are made in a way that only Hudi knows")
     else:

@@ -247,9 +247,9 @@ def _forget(
 ) -> None:
     """Put the definitions that are left of the known ones, if some of them go."""
     left = {name: own for name, own in known.items() if name not in names}
-    if len(left) < len(known):
-        path = check_relative_path(table.config.properties[INDEX_DEFINITIONS], table.limits)
-        _put_definitions(table, path, left)
+    path = table.config.properties.get(INDEX_DEFINITIONS)
+    if path and len(left) < len(known):
+        _put_definitions(table, check_relative_path(path, table.limits), left)
 
 
 def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig) -> None:

@@ -24,6 +24,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.initialise import (
+    KEPT_PARTITIONS,
     discard_damaged_definitions,
     drop_partitions,
     forget_definitions,
@@ -106,6 +107,9 @@ class MetadataPartitions:
     def rebuild(self, *names: str) -> None:
         """Make partitions anew; all that are listed where no names are given.
 
+        Where the definitions are damaged, they are made anew with all partitions, unless there are
+        indexes on columns, of which only the definitions tell the columns.
+
         Args:
             names: Of partitions.
 
@@ -123,6 +127,8 @@ class MetadataPartitions:
             if "files" in wanted:
                 wanted = listed  # all are by the instants that `files` begins with
             _check_record_index(wanted, listed)
+            if {*wanted} == {*listed} <= {*KEPT_PARTITIONS}:
+                discard_damaged_definitions(table)  # all are made anew, without those lost
             initialise_partitions(table, wanted)
 
     def drop(self, *names: str) -> None:

@@ -10,17 +10,35 @@ from typing import Any
 
 import fastavro
 
+from bucketfmt.check.report import Finding
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.hfile.writer import encode_hfile
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_metadata_file_name
+from soak.damage.tables import table_files
+from tests.check.planting import check_soon
 
-__all__ = ["Change", "edit_records", "metadata_files"]
+__all__ = ["Change", "edit_records", "metadata_files", "only_finding", "unpack"]
 
 Change = Callable[[str, dict[str, Any]], Mapping[str, dict[str, Any]]]
 """Takes a key and the fields of its record; returns the keys and fields to keep instead."""
+
+
+def unpack(root: Path, name: str) -> None:
+    """Unpack a table of tests/data/metadata, given as `<hudi version>/<name>`."""
+    for path, data in table_files(f"metadata/{name}").items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+
+
+def only_finding(root: Path, *depths: str) -> Finding:
+    """Each of these depths finds this, and nothing else."""
+    found = [check_soon(root, depth).findings for depth in depths]  # type: ignore[arg-type]
+    assert all(findings == found[0] for findings in found)
+    (finding,) = found[0]
+    return finding
 
 
 def metadata_files(root: Path, partition: str) -> list[Path]:

@@ -12,12 +12,16 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.report import Finding
 from bucketfmt.choices import TableType
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from bucketfmt.write.metadata import keeper
-from soak.damage.tables import table_files
-from tests.check.metadata.metadata_planting import Change, edit_records, metadata_files
+from tests.check.metadata.metadata_planting import (
+    Change,
+    edit_records,
+    metadata_files,
+    only_finding,
+    unpack,
+)
 from tests.check.planting import Patient, check_soon
 from tests.write.models import create_table, rows
 
@@ -25,14 +29,6 @@ pytestmark = pytest.mark.rotated
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
-
-
-def only_finding(root: Path, *depths: str) -> Finding:
-    """Each of these depths finds this, and nothing else."""
-    found = [check_soon(root, depth).findings for depth in depths]  # type: ignore[arg-type]
-    assert all(findings == found[0] for findings in found)
-    (finding,) = found[0]
-    return finding
 
 
 def without_file(name: str) -> Change:
@@ -68,43 +64,65 @@ def test_m002_compaction_without_a_plan(tmp_path: Path, version: int) -> None:
     assert check_soon(root, "full").status == "clean"
 
 
-@pytest.mark.parametrize("left", [0, 0.5])
-@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
-def test_m002_definitions_of_indexes_that_are_cut(
-    golden_copy: Copy, version: str, left: float
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("partition", ["bloom_filters", "column_stats", "record_index"])
+def test_m002_file_of_a_completed_write_that_is_gone(
+    golden_copy: Copy, version: str, partition: str
 ) -> None:
-    """Nothing was found, and neither a write nor a rebuild nor a drop came to its end."""
+    """Readers go by what is left of the partition; nothing was found but of a record index."""
     root = golden_copy(version, "rli")
-    path = root / ".hoodie/.index_defs/index.json"
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * left)])
-    finding = only_finding(root, "quick", "default", "full")
+    logs = [path for path in metadata_files(root, partition) if path.name.startswith(".")]
+    path = max(logs, key=lambda path: path.stat().st_size)
+    path.unlink()
+    finding = only_finding(root, "default")
     assert (finding.id, finding.severity) == ("M002", "error")
-    assert finding.paths == (".hoodie/.index_defs/index.json",)
-    assert "metadata_table.drop()" in finding.fix
-    table = bf.open(root, index=bf.RecordIndex())
-    row = table.to_arrow().slice(0, 1)
-    for change in (lambda: table.upsert(row), table.metadata_table.rebuild):
-        with pytest.raises(bf.CorruptError, match=r"index\.json.*metadata_table\.drop\(\)"):
-            change()
-    table.metadata_table.drop()
-    assert check_soon(root, "full").status == "clean"
-    table.metadata_table.init("record_index", "column_stats")
-    table.upsert(row)
+    assert finding.paths == (path.relative_to(root).as_posix(),)
+    assert f"metadata_table.rebuild({partition!r})" in finding.fix
+    assert {f.id for f in check_soon(root, "full").findings} <= {"M002", "M003"}
+    bf.open(root).metadata_table.rebuild(partition)
     assert check_soon(root, "full").status == "clean"
 
 
 @pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
-def test_m002_statistics_without_a_definition(golden_copy: Copy, version: str) -> None:
-    """Hudi 1.0.2 and 1.2.0 end filtered reads in a NullPointerException; the table was clean."""
-    root = golden_copy(version, "rli")
-    path = root / ".hoodie/.index_defs/index.json"
+def test_m002_base_file_of_an_expression_index_that_is_gone(tmp_path: Path, version: str) -> None:
+    """Hudi read no row by the expression, and the table was clean."""
+    unpack(tmp_path, f"{version}/mdt_expression")
+    assert not check_soon(tmp_path, "full").findings
+    files = metadata_files(tmp_path, "expr_index_by_day")
+    path = max((own for own in files if own.suffix == ".hfile"), key=lambda p: p.stat().st_size)
     path.unlink()
-    finding = only_finding(root, "quick", "default", "full")
-    assert (finding.id, finding.severity, finding.data_loss) == ("M002", "error", False)
-    assert finding.paths == (".hoodie/.index_defs/index.json",)
-    bf.open(root).metadata_table.rebuild("column_stats")
-    assert '"column_stats"' in path.read_text()
-    assert check_soon(root, "full").status == "clean"
+    finding = only_finding(tmp_path, "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M002", "error", True)
+    assert finding.paths == (path.relative_to(tmp_path).as_posix(),)
+    assert "metadata_table.drop('expr_index_by_day')" in finding.fix
+    bf.open(tmp_path).metadata_table.drop("expr_index_by_day")
+    assert not check_soon(tmp_path, "full").findings
+
+
+@pytest.mark.parametrize("partition", ["record_index", "secondary_index_by_name"])
+def test_m002_folder_of_an_index_of_rows_that_is_gone(tmp_path: Path, partition: str) -> None:
+    """Depth default did not look whether the index is there, as it does not read its entries."""
+    unpack(tmp_path, "1.2.0/mdt_secondary")
+    shutil.rmtree(tmp_path / ".hoodie/metadata" / partition)
+    finding = only_finding(tmp_path, "default", "full")
+    assert (finding.id, finding.severity) == ("M002", "error")
+    bf.open(tmp_path).metadata_table.rebuild(partition)
+    assert not check_soon(tmp_path, "full").findings
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_files_of_a_partition_that_was_dropped_and_made_again_are_not_missed(
+    tmp_path: Path, version: int
+) -> None:
+    table = create_table(tmp_path / "t", bf.SimpleBucketIndex(2), table_version=version)
+    table.upsert(rows(range(20), 1))
+    table.metadata_table.init("files", "column_stats")
+    table.upsert(rows(range(9), 2))
+    table.metadata_table.drop("column_stats")
+    table.upsert(rows(range(9), 3))
+    table.metadata_table.init("column_stats")
+    table.upsert(rows(range(4), 4))
+    assert check_soon(tmp_path / "t", "full").status == "clean"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -412,9 +430,7 @@ def test_m004_initialisation_that_has_begun(golden_copy: Copy) -> None:
 
 @pytest.mark.parametrize("name", ["1.2.0/mdt_secondary", "1.0.2/mdt_secondary_mor"])
 def test_m005_rows_without_entries_and_entries_without_rows(tmp_path: Path, name: str) -> None:
-    for path, data in table_files(f"metadata/{name}").items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(data)
+    unpack(tmp_path, name)
     assert not check_soon(tmp_path, "full").findings
     listed = bf.open(tmp_path).config.metadata_partitions
     partition = next(p for p in listed if p.startswith("secondary_index"))
