@@ -26,7 +26,9 @@ __all__ = ["Condition", "find_condition", "text_of"]
 
 Predicate = tuple[str, str, Any]
 _ALTERNATIVES_MAX = 64
-_INT64 = range(-(1 << 63), 1 << 63)
+_INT64, _INT32 = range(-(1 << 63), 1 << 63), range(-(1 << 31), 1 << 31)
+_CASTS = {sql.DType.BIGINT: _INT64, sql.DType.INT: _INT32}
+"""Of casts of whole numbers: what stays the same number. By settings Spark wraps others around."""
 _OPERATORS: dict[Any, tuple[str, str]] = {
     sql.EQ: ("=", "="),
     sql.LT: ("<", ">"),
@@ -202,11 +204,12 @@ def _integer(item: Any) -> int | None:
     if isinstance(item, sql.Neg):
         found = _integer(item.this)
         return None if found is None else -found
-    if isinstance(item, sql.Cast) and item.to.this in (sql.DType.BIGINT, sql.DType.INT):
-        item = item.this
+    kept = _INT64
+    if isinstance(item, sql.Cast) and item.to.this in _CASTS:
+        kept, item = _CASTS[item.to.this], item.this
     if not isinstance(item, sql.Literal) or item.is_string or not str(item.this).isdecimal():
         return None
-    return int(item.this) if int(item.this) in _INT64 else None
+    return int(item.this) if int(item.this) in kept else None
 
 
 def _date(item: Any) -> date | None:
@@ -222,6 +225,10 @@ def _date(item: Any) -> date | None:
 
 
 def _moment(item: Any, time_zone: str) -> datetime | None:
+    """Return the moment of a literal; None for a time that the zone has twice, or skips.
+
+    The text of a Column may be of either moment, when clocks are turned back: Spark writes no zone.
+    """
     zoned = (sql.DType.TIMESTAMP, sql.DType.TIMESTAMPTZ, sql.DType.TIMESTAMPLTZ)
     if isinstance(item, sql.Cast) and item.to.this in zoned:
         item = item.this
@@ -233,6 +240,8 @@ def _moment(item: Any, time_zone: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(whole).replace(tzinfo=ZoneInfo(time_zone))
     except (ValueError, KeyError):  # no such day, or no such zone
+        return None
+    if found.utcoffset() != found.replace(fold=1).utcoffset():
         return None
     found = found.replace(microsecond=int(fraction.ljust(6, "0")) if fraction else 0)
     return found.astimezone(timezone.utc)

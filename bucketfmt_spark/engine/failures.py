@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
 from pyspark.errors import AnalysisException
 
@@ -26,6 +27,7 @@ _ENDED = re.compile(
     r"SparkContext (?:was|has been) (?:shut ?down|stopped)|stopped SparkContext"
     r"|Error while sending or receiving|Answer from Java side is empty"
     r"|while trying to connect to the Java server|INVALID_HANDLE\.SESSION_"
+    r"|An error occurred while calling [\w.$]+\s*\Z"  # which says no more where the JVM died
 )
 _CALLERS = re.compile(
     r'File "[^"]*bucketfmt(?:_spark)?/[^"]+", line.*?^(ValueError|TypeError): (.+?)$',
@@ -64,6 +66,8 @@ def typed_errors() -> Iterator[None]:
     except (bf.BucketfmtError, ValueError, TypeError):
         raise
     except Exception as error:
+        if _is_of_lost_gateway(error):
+            raise _ended() from None
         found = find_cause(str(error), is_of_plan=isinstance(error, AnalysisException))
         if found is None:
             raise
@@ -89,10 +93,7 @@ def find_cause(text: str, *, is_of_plan: bool = False) -> Exception | None:
             "it with the job: spark.addArtifacts(...) or --py-files"
         )
     if _ENDED.search(text):
-        return SessionError(
-            "the session of Spark ended while the job was running, so nothing was committed; start "
-            "a session and write again"
-        )
+        return _ended()
     raised = None if is_of_plan else _RAISED.search(text)
     if raised:
         return bf.KeyEncodingError(raised[1])
@@ -103,3 +104,18 @@ def find_cause(text: str, *, is_of_plan: bool = False) -> Exception | None:
     if callers:
         return (ValueError if callers[1] == "ValueError" else TypeError)(callers[2].strip())
     return None
+
+
+def _ended() -> SessionError:
+    return SessionError(
+        "the session of Spark ended while the job was running, so nothing was committed; start a "
+        "session and write again"
+    )
+
+
+def _is_of_lost_gateway(error: Exception) -> bool:
+    """Whether the process of Spark does not answer, of which py4j says what sockets say."""
+    if not isinstance(error, OSError):
+        return False
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("py4j.")

@@ -65,6 +65,12 @@ NOON = datetime(2024, 1, 1, 11, tzinfo=timezone.utc)
         ('id = "sf"', None),
         ("day = '2024-1-5'", None),
         ("n = 99999999999999999999", None),
+        ("n = CAST(5000000000 AS INT)", None),
+        ("n = -CAST(2147483648 AS INT)", None),
+        ("n = CAST(5000000000 AS BIGINT)", [[("n", "=", 5_000_000_000)]]),
+        # Clocks of Berlin have 02:30 twice on the one day, and not at all on the other.
+        ("at < '2024-10-27 02:30:00'", None),
+        ("at < '2024-03-31 02:30:00'", None),
         ("n = 1 AND (", None),
     ],
 )  # fmt: skip
@@ -124,3 +130,20 @@ def test_rows_are_those_of_spark_and_buckets_are_left_out(
     assert rows_of(bs.read(spark, table.uri)) == rows_of(
         everything.where("NOT coalesce(city = 'sf' OR x > 15, false)")
     )
+
+
+def test_a_moment_of_the_hour_that_clocks_have_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark gives the text of such a Column without a zone."""
+    later = datetime(2024, 11, 3, 6, 30, tzinfo=timezone.utc)
+    given = pa.table({"id": ["a"], "at": pa.array([later], pa.timestamp("us", "UTC"))})
+    table = make_table(tmp_path / "t", given, bf.SimpleBucketIndex(2))
+    told = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for condition in (sf.col("at") == sf.lit(later), sf.col("at") <= sf.lit(later)):
+            found = bs.read(spark, table.uri, ["id"], condition)
+            assert [row.id for row in found.collect()] == ["a"]
+        assert bs.delete(spark, table.uri, sf.col("at") == sf.lit(later)).rows_deleted == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", told)
+    assert table.scan().count() == 0

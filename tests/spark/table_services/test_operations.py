@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.clientserver import ClientServerConnection, JavaParameters, PythonParameters
+from py4j.java_gateway import GatewayProperty, PythonProxyPool
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
@@ -177,8 +180,23 @@ def test_a_session_that_ended_is_told() -> None:
         "org.apache.spark.SparkException: Job 1 cancelled because SparkContext was shut down",
         "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
         "[INVALID_HANDLE.SESSION_CLOSED] The handle x is invalid. Session was closed.",
+        "An error occurred while calling o35.getLocalProperty",
     ):
         assert type(find_cause(text)) is bs.SessionError, text
+    told = "An error occurred while calling o35.collect.\n: java.io.IOException: a disk is full"
+    assert find_cause(told) is None
+
+
+def test_a_jvm_that_died_is_a_session_that_ended() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        lost = JavaParameters(port=unused.getsockname()[1])
+        known = GatewayProperty(False, PythonProxyPool())
+        connection = ClientServerConnection(lost, PythonParameters(), known, None)
+        with pytest.raises(bs.SessionError, match="start a session"), bs.typed_errors():
+            connection.connect_to_java_server()
+    with pytest.raises(ConnectionRefusedError), bs.typed_errors():
+        raise ConnectionRefusedError("of the caller's own")
 
 
 @pytest.fixture
