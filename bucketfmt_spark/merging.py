@@ -378,17 +378,42 @@ def _merged(rows: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> Data
 def _exactly(value: Column, kind: st.DataType, field: st.StructField) -> Column:
     """Return a value in the type of a column; what changes by that fails.
 
-    A cast of Spark rounds, cuts, or makes null or another number of what does not fit, by settings.
+    A cast of Spark rounds, cuts, fails, or makes null or another number of what does not fit, by
+    settings.
+
+    Raises:
+        SchemaError: the types differ and hold maps, which Spark does not compare.
     """
     wanted = field.dataType
-    cast = value.cast(wanted)
     if isinstance(kind, st.NullType) or _alike(field.name, kind, wanted):
-        return cast
+        return value.cast(wanted)
+    if _has_maps(kind):
+        raise bf.SchemaError(
+            f"column {field.name} is {wanted.simpleString()} in the table, and the value is "
+            f"{kind.simpleString()}: Spark does not compare maps; cast the value"
+        )
     refusal = (
         f"column {field.name} is {wanted.simpleString()} in the table, and a value of type "
         f"{kind.simpleString()} is not equal to any of that type; cast or round it"
     )
-    return sf.when(cast.cast(kind).eqNullSafe(value), cast).otherwise(sf.raise_error(refusal))
+    cast = _tried(value, wanted)
+    # What Spark computes may be never null within, and no cast leads back to such a type.
+    (nullable,) = spark_schema(arrow_of(st.StructType([st.StructField(field.name, kind)])))
+    is_equal = _tried(cast, nullable.dataType).eqNullSafe(value)
+    return sf.when(is_equal, cast).otherwise(sf.raise_error(refusal))
+
+
+def _tried(value: Column, kind: st.DataType) -> Column:
+    """Return a cast that is null where it fails; on Spark 3.5 one that fails, if ANSI is set."""
+    return value.try_cast(kind) if hasattr(value, "try_cast") else value.cast(kind)
+
+
+def _has_maps(kind: st.DataType) -> bool:
+    if isinstance(kind, st.ArrayType):
+        return _has_maps(kind.elementType)
+    if isinstance(kind, st.StructType):
+        return any(_has_maps(field.dataType) for field in kind.fields)
+    return isinstance(kind, st.MapType)
 
 
 def _alike(column: str, kind: st.DataType, other: st.DataType) -> bool:

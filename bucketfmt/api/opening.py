@@ -134,7 +134,7 @@ def create(
         table_version=table_version,
         properties=properties,
     )
-    create_table(store, open_above(store, storage_options, limits), planned, index)
+    create_table(store, planned, index, open_above(store, storage_options, limits))
     table = Table(store, load_config(store, limits), limits, None, writer)
     if not index.keeps_locations:
         return table

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 import bucketfmt as bf
@@ -115,6 +115,9 @@ KINDS = pa.schema(
         "day": pa.date32(),
         "x": pa.float64(),
         "tags": pa.list_(pa.string()),
+        "nums": pa.list_(pa.int64()),
+        "s": pa.struct({"p": pa.int64(), "q": pa.string()}),
+        "m": pa.map_(pa.string(), pa.int64()),
     }
 )
 
@@ -142,17 +145,26 @@ def test_a_value_is_stored_as_an_equal_one_or_refused(
             with pytest.raises(bf.SchemaError, match="cast or round it"):
                 bs.merge(keys, table.uri, bs.Update(set={column: value}))
         for column, value in (("n", "1099511627781L"), ("n", "'abc'"), ("d", "123456789012D")):
-            kind = bf.SchemaError if ansi == "false" else Exception
-            with pytest.raises(kind):
+            # Spark 3.5 has no cast that is null where it fails by that setting.
+            is_told = ansi == "false" or hasattr(Column, "try_cast")
+            with pytest.raises(bf.SchemaError if is_told else Exception):
                 bs.merge(keys, table.uri, bs.Update(set={column: value}))
+        with pytest.raises(
+            bf.SchemaError, match=r"column m .*does not compare maps; cast the value"
+        ):
+            bs.merge(keys, table.uri, bs.Update(set={"m": "map('a', 1)"}))
+        with pytest.raises(bf.SchemaError, match="cast or round it"):
+            bs.merge(keys, table.uri, bs.Update(set={"s": "struct('z' as q, 1 as p)"}))
         assert table.scan().to_arrow() == before
         values = {"n": "3L", "d": "1.5D", "day": "timestamp '2024-05-05 00:00:00'", "x": "12.5"}
-        bs.merge(keys, table.uri, bs.Update(set={**values, "tags": "array('b')"}))
+        nested = {"nums": "array(1, 2)", "s": "struct(1 as p, 'z' as q)"}
+        bs.merge(keys, table.uri, bs.Update(set={**values, **nested, "tags": "array('b')"}))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", told)
     (row,) = table.scan().to_arrow().to_pylist()
     found = [str(row[name]) for name in ("n", "d", "day", "x", "tags")]
     assert found == ["3", "1.50", "2024-05-05", "12.5", "['b']"]
+    assert (row["nums"], row["s"], row["m"]) == ([1, 2], {"p": 1, "q": "z"}, None)
     for option in ({"evolve": True}, {"missing": "keep"}):
         with pytest.raises(ValueError, match="merge takes no"):
             bs.merge(keys, table.uri, bs.Update(), **option)

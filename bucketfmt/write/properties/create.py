@@ -33,7 +33,7 @@ __all__ = ["check_no_table", "create_table"]
 _FOLDERS_LISTED_MAX = 20
 
 
-def check_no_table(store: Store, above: Sequence[Store]) -> None:
+def check_no_table(store: Store, above: Sequence[Store] = ()) -> None:
     """Check that a table can be put here.
 
     Readers of a table, Hudi too, take partitions of a table below its folder for its own.
@@ -121,15 +121,15 @@ def _find_data_file(store: Store) -> str | None:
 
 
 def create_table(
-    store: Store, above: Sequence[Store], properties: Mapping[str, str], index: Index
+    store: Store, properties: Mapping[str, str], index: Index, above: Sequence[Store] = ()
 ) -> None:
     """Put a new table where there is none. It is there from the last file on, or not at all.
 
     Args:
         store: Of its folder.
-        above: Of the folders above that.
         properties: Of the table.
         index: Whose rules are put there, if it has such.
+        above: Stores of the folders above.
 
     Raises:
         ValueError: there is a table already, or one above.
