@@ -100,8 +100,9 @@ def test_a_request_is_repeated_as_often_as_s3fs_says(
             "config_kwargs": {"retries": {"max_attempts": 0}, "read_timeout": 0.1},
             "skip_instance_cache": True,
         }
-        store = open_store(f"s3://tables/{uuid.uuid4().hex}", options)
-        store.put_if_absent("f", b"0123456789")
+        url = f"s3://tables/{uuid.uuid4().hex}"
+        open_store(url, s3_options).put_if_absent("f", b"0123456789")
+        store = open_store(url, options)
         store._fs.retries = 3  # type: ignore[attr-defined]
         proxy.strike(1, fault, lasts=True)
         with pytest.raises(StorageError, match="retry"):
