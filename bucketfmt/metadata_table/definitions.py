@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 
@@ -15,18 +16,17 @@ from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index, parse_metadata_file_id
 from bucketfmt.format.names.layout import METADATA_TABLE
-from bucketfmt.format.names.names import BaseFileName, LogFileName, find_metadata_file_name
+from bucketfmt.format.names.names import find_metadata_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.store import Store
 
 __all__ = [
     "FIX_OF_DEFINITIONS",
     "INDEX_DEFINITIONS",
     "find_indexed_columns",
-    "find_record_index_definition",
     "find_secondary_columns",
     "find_statistics_version",
     "load_index_definitions",
@@ -68,19 +68,21 @@ def load_index_definitions(
         or config.table_version < _PARTITIONED_SINCE
     ):
         return found
-    names = map(_find_name, store.list(join_path(METADATA_TABLE, _RECORD_INDEX)))
-    return {**found, **find_record_index_definition(name for name in names if name is not None)}
+    entries = store.list(join_path(METADATA_TABLE, _RECORD_INDEX))
+    return {**found, **_find_record_index_definition(entry.name for entry in entries)}
 
 
-def find_record_index_definition(
-    names: Iterable[BaseFileName | LogFileName],
-) -> Mapping[str, IndexDefinition]:
+def _find_record_index_definition(names: Iterable[str]) -> Mapping[str, IndexDefinition]:
     """Return the definition of a record index by the names of its files; none without files. Pure.
 
-    Raises:
-        CorruptError: a file is of no record index.
+    Names of no file of a record index tell nothing: a rebuild, which is to remove them, asks this.
     """
-    partitions = {parse_metadata_file_id(_RECORD_INDEX, name.file_id)[0] for name in names}
+    partitions = set()
+    for name in names:
+        with suppress(CorruptError):
+            parsed = find_metadata_file_name(name)
+            if parsed is not None:
+                partitions.add(parse_metadata_file_id(_RECORD_INDEX, parsed.file_id)[0])
     if not partitions:
         return {}
     options = {"isPartitioned": str(None not in partitions).lower()}
@@ -92,10 +94,6 @@ def find_record_index_definition(
         version="V1",
     )
     return {_RECORD_INDEX: definition}
-
-
-def _find_name(entry: FileInfo) -> BaseFileName | LogFileName | None:
-    return find_metadata_file_name(entry.name)
 
 
 def _load_stated(store: Store, path: str, limits: Limits) -> Mapping[str, IndexDefinition]:

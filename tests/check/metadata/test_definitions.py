@@ -105,5 +105,14 @@ def test_a_partitioned_record_index_stays_so_without_its_definition(
     assert "record-index-region%3Dnew-0000" in names
     assert '"isPartitioned": "true"' in path.read_text()
     assert not check_soon(tmp_path, "full").findings
+    (found,) = metadata_files(tmp_path, "record_index")[:1]
+    found.rename(found.with_name(found.name.replace("record-index", "some-index")))
+    path.unlink()
+    lines = (properties / "hoodie.properties").read_text().splitlines(keepends=True)
+    kept = (line for line in lines if "index.defs.path" not in line and "checksum" not in line)
+    (properties / "hoodie.properties").write_text("".join(kept))
+    bf.open(tmp_path).metadata_table.rebuild()
+    table = bf.open(tmp_path)
+    assert not check_soon(tmp_path, "full").findings
     table.metadata_table.drop("record_index")
     assert not check_soon(tmp_path, "full").findings
