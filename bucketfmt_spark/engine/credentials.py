@@ -45,15 +45,17 @@ def setting_of(spark: SparkSession) -> Callable[[str], Credential | None]:
 
     The settings are those of Spark that begin with `spark.hadoop.`. In classic sessions those of
     core-site.xml and of the Hadoop configuration of the SparkContext count too: they become
-    settings of the session, so that tasks have them.
+    settings of the session, so that tasks have them. As to Hadoop, blanks around a value are no
+    part of it, which files of settings often have.
     """
 
     def find(name: str) -> Credential | None:
         setting = f"spark.hadoop.{name}"
-        value = spark.conf.get(setting, None) or _of_hadoop(spark, name)
+        stated = (spark.conf.get(setting, None) or "").strip()
+        value = stated or (_of_hadoop(spark, name) or "").strip()
         if not value:
             return None
-        if spark.conf.get(setting, None) != value:
+        if not stated:
             spark.conf.set(setting, value)
         return Credential(value, setting)
 
@@ -79,4 +81,4 @@ def _find(setting: str) -> Credential:
             f"neither this task nor a session here has the setting {setting}, which the driver "
             "took the credential from; give storage_options="
         )
-    return Credential(value, setting)
+    return Credential(value.strip(), setting)

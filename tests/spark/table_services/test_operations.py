@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import pickle
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark.engine import executors, named_jobs
-from bucketfmt_spark.engine.credentials import Credential
+from bucketfmt_spark.engine.credentials import Credential, setting_of
 from bucketfmt_spark.engine.failures import find_cause
 from bucketfmt_spark.engine.opening import find_storage_options
 from tests.write.models import SCHEMA, rows
@@ -258,6 +259,20 @@ def test_credentials_of_the_session_reach_the_store_and_are_in_no_function(
 def test_the_scheme_of_an_endpoint(settings: dict[str, str], url: str) -> None:
     hadoop = {f"fs.s3a.{name}": value for name, value in settings.items()}
     assert find_storage_options("s3a://b/t", hadoop.get) == {"endpoint_url": url}
+
+
+def test_blanks_around_settings_are_no_part_of_them(spark: SparkSession) -> None:
+    stated = {"access.key": "\n  the key\n", "endpoint": " ", "endpoint.region": " eu-west-1 "}
+    settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in stated.items()}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        found = find_storage_options("s3://b/t", setting_of(spark))
+        assert found == {"key": "the key", "client_kwargs": {"region_name": "eu-west-1"}}
+        assert pickle.loads(pickle.dumps(found)) == found
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def test_a_credential_does_not_show_itself() -> None:
