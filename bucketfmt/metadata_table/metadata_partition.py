@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 
@@ -67,6 +68,9 @@ class MetadataPartition:
             data_partition: [found[number] for number in range(len(found))]
             for data_partition, found in numbered.items()
         }
+        for found in numbered.values():
+            for number, group in found.items():
+                group.owns = partial(self._is_of_group, number, len(found))
 
     @property
     def is_partitioned(self) -> bool:
@@ -90,7 +94,7 @@ class MetadataPartition:
                 partition `is_partitioned`.
 
         Raises:
-            CorruptError: a file is damaged.
+            CorruptError: a file is damaged, or has keys of another file group.
             UnsupportedError: a file or a record is of a kind that is not read.
             StorageError: the store failed.
             ValueError: `data_partition` is given or not where it should not or should be.
@@ -113,13 +117,18 @@ class MetadataPartition:
         }
 
     def locate(
-        self, keys: pa.Array | pa.ChunkedArray, data_partition: str | None = None
+        self,
+        keys: pa.Array | pa.ChunkedArray,
+        data_partition: str | None = None,
+        *,
+        checks_place: bool = True,
     ) -> RecordLocations:
         """Return the locations of keys in the record index, in columns: as `lookup`, faster.
 
         Args:
             keys: Text without nulls, in any order; keys may be repeated.
             data_partition: As in `lookup`.
+            checks_place: Whether files with keys of another file group are refused.
         """
         groups = self._groups_of(data_partition)
         numbers = np.full(len(keys), -1, np.int32)
@@ -132,7 +141,7 @@ class MetadataPartition:
 
         def locate(shard: int) -> tuple[np.ndarray, RecordLocations]:
             own = np.flatnonzero(shards == shard)
-            return own, groups[shard].locate(data.take(pa.array(own)))
+            return own, groups[shard].locate(data.take(pa.array(own)), checks_place=checks_place)
 
         workers = self._workers
         if len(keys) >= _MANY_KEYS:  # blocks are decompressed on all processors, even from a disk
@@ -174,6 +183,9 @@ class MetadataPartition:
                 f"{'' if self.is_partitioned else 'not '}partitioned itself"
             )
         return self.groups.get(data_partition, [])
+
+    def _is_of_group(self, number: int, num_groups: int, key: bytes) -> bool:
+        return num_groups == 1 or number in self._keys_by_group([_text(key)], num_groups)
 
     def _keys_by_group(self, keys: list[str], num_groups: int) -> dict[int, list[str]]:
         if not keys:

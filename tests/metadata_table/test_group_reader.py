@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,6 +143,40 @@ def test_file_groups_are_numbered_without_gaps() -> None:
     group = next(iter(reader(entries("11", a=A)).groups.values()))[0]
     with pytest.raises(CorruptError, match="no file group"):
         MetadataPartition("files", [group], 1)
+
+
+@pytest.mark.parametrize("in_base", [False, True])
+def test_files_with_keys_of_another_file_group_are_refused(in_base: bool) -> None:
+    """Look-ups by the record index found no rows, and a delete by keys deleted nothing."""
+    records: dict[str, MetadataRecord] = {"b": B}  # the second of two file groups has "a"
+    name = "record-index-{:04d}-0_0-0-0_10.hfile" if in_base else ".record-index-{:04d}-0_10.log.1"
+    data = entries("11", b=B)
+    if in_base:
+        own = encode_metadata_records(records, SCHEMA)
+        data = bytes(encode_metadata_base_file(own, SCHEMA, created_ms=0))
+
+    def partition(number: int) -> MetadataPartition:
+        """Return a record index of which only one of two file groups has a file with bytes."""
+        store, groups = MemoryStore({}), []
+        for each in range(2):
+            path = name.format(each)
+            file_name = find_metadata_file_name(path)
+            assert file_name is not None
+            files = [DataFile(path, file_name, len(data))] if each == number else []
+            if files:
+                store = MemoryStore({path: data})
+            base = files.pop() if files and in_base else None
+            file_slice = FileSlice("record_index", file_name.file_id, "10", base, tuple(files))
+            groups.append(GroupReader(store, file_slice, lambda _: True, True, DEFAULT_LIMITS))
+        return MetadataPartition("record_index", groups, 1)
+
+    assert partition(0).lookup(["a", "b"]) == {"b": B}
+    misplaced = partition(1)
+    for ask in (misplaced.lookup, lambda keys: misplaced.locate(pa.array(keys))):
+        with pytest.raises(CorruptError, match="belongs into another file group") as caught:
+            ask(["a", "b"])
+        assert caught.value.path == name.format(1)
+    assert dict(misplaced.scan()) == {"b": B}
 
 
 @pytest.mark.parametrize("partitions", [["p=1", "q"], [""]])

@@ -167,7 +167,7 @@ def _look_up_keys(
         for start in range(0, len(batch), _KEYS_MAX):
             keys = batch.slice(start, _KEYS_MAX)
             hashes.append(xxhash64s(keys, 0))
-            found = partition.locate(keys, data_partition)
+            found = partition.locate(keys, data_partition, checks_place=False)
             is_own = np.array([_group_of(each) == own for each in found.locations] + [False])
             lost = keys.filter(pa.array(found.numbers < 0))
             moved = keys.filter(pa.array((found.numbers >= 0) & ~is_own[found.numbers]))

@@ -118,6 +118,11 @@ class HFile:
     def __len__(self) -> int:
         return self.trailer.num_entries
 
+    @property
+    def first_key(self) -> bytes | None:
+        """The least key; None of a file without entries."""
+        return self._firsts[0] if self._firsts else None
+
     def find(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, None where the file does not have the key.
 

@@ -71,8 +71,9 @@ def check_no_table(store: Store, above: Sequence[Store] = ()) -> None:
 
 
 def _has_table(store: Store) -> bool:
+    """Whether a table is here, be it one that is read by the backup of its properties."""
     try:
-        return has_table(store)
+        return has_table(store) or store.info(PROPERTIES_BACKUP) is not None
     except StorageError:
         return False
 

@@ -467,6 +467,22 @@ def test_a_table_is_made_in_no_other(table: bf.Table, folder: str, message: str)
 PROPERTIES = ".hoodie/hoodie.properties"
 
 
+def test_a_table_is_made_below_none_that_is_read_by_its_backup(table: bf.Table) -> None:
+    """And below a folder whose `.hoodie` is of something else."""
+    root = Path(table.uri)
+    (root / PROPERTIES).rename(root / f"{PROPERTIES}.backup")
+    (root.parent / "home" / ".hoodie").mkdir(parents=True)
+    (root.parent / "home" / ".hoodie" / "settings").write_text("")
+
+    def create(folder: Path) -> bf.Table:
+        return bf.create(folder, schema=SCHEMA, record_key="id", index=bf.SimpleBucketIndex(1))
+
+    with pytest.raises(ValueError, match=r"lower is within the Hudi table at .+/t, whose"):
+        create(root / "lower")
+    assert bf.open(root).scan().count() == table.scan().count()
+    assert create(root.parent / "home" / "lower").scan().count() == 0
+
+
 def test_a_table_is_not_made_over_what_is_left_of_one(table: bf.Table) -> None:
     """The new properties ruled the old rows, or the old rows came back with the first write."""
     table.upsert(rows(range(9), ts=1))
