@@ -224,7 +224,8 @@ _KINDS = (
         "error",
         "The ring or directory of the partition was lost: deleted, cut, or forgotten when the "
         "resize that made it left the timeline. Hudi then falls back to the initial ring and "
-        "writes duplicates.",
+        "writes duplicates. Or an INSERT OVERWRITE of Hudi put rows into file groups that are on "
+        "no ring: Hudi's next upserts go to those that were replaced, and nobody reads them.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
         "initial ring is left while its file groups were replaced. A warning where a later ring is "
         "in force.",

@@ -26,7 +26,6 @@ from bucketfmt.format.names.instants import (
 )
 from bucketfmt.format.names.layout import (
     HISTORY_VERSION_NAME,
-    checksum_path,
     find_archive_number,
     find_manifest_version,
     format_archive_name,
@@ -215,7 +214,6 @@ class HistoryWriter:
         version = (load_history_version(store, config) or 0) + 1
         self._put_new(format_manifest_name(version), encode_history_manifest([*others, file]))
         self._check_held()
-        store.delete(checksum_path(path))
         replace(encode_history_version(version))
 
     def _put_new(self, name: str, data: Buffer) -> None:
@@ -225,7 +223,6 @@ class HistoryWriter:
         """
         path = join_path(self._config.history_path, name)
         self._check_held()
-        self._store.delete(checksum_path(path))
         if not self._store.put_if_absent(path, data):
             replace = prepare_replace(self._store, path, self._limits.history_file_bytes_max)
             self._check_held()

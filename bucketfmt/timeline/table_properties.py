@@ -22,7 +22,6 @@ from bucketfmt.format.names.layout import (
     METADATA_FOLDER,
     PROPERTIES,
     PROPERTIES_BACKUP,
-    PROPERTIES_CHECKSUMS,
     is_properties_update_name,
 )
 from bucketfmt.format.table.properties import (
@@ -163,8 +162,6 @@ def change_properties(
     changed["hoodie.table.checksum"] = str(table_checksum(old.name, database))
     config = TableConfig.from_properties(changed)
     moment = datetime.fromtimestamp(now, timezone.utc)
-    for path in PROPERTIES_CHECKSUMS:  # of Hadoop on a disk; a file without one is read as well
-        store.delete(path)
     check_held()
     store.replace(PROPERTIES_BACKUP, _encode(old.properties, "Updated at", moment))
     try:

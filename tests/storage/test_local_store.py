@@ -300,6 +300,34 @@ def test_what_a_crash_leaves_is_no_file_of_a_table(
     assert find_instant_file(left.name, 2) is None
 
 
+def test_no_checksum_of_hadoop_is_of_a_file_that_was_here_before(tmp_path: pathlib.Path) -> None:
+    """Hudi on a disk refuses a file by it, as the ring of a repair."""
+    store, checksum = LocalStore(str(tmp_path)), tmp_path / "x/.f.crc"
+    store.put_if_absent("x/f", b"1")
+    checksum.write_bytes(b"of 1")
+    assert not store.put_if_absent("x/f", b"2")
+    assert checksum.read_bytes() == b"of 1"
+    version = store.read_versioned("x/f", 9)[1]
+    assert store.replace_if("x/f", b"2", "another") is None
+    assert checksum.exists()
+    assert store.replace_if("x/f", b"2", version) is not None
+    assert not checksum.exists()
+    checksum.write_bytes(b"of 2")
+    store.replace("x/f", b"3")
+    assert not checksum.exists()
+    checksum.write_bytes(b"of 3")
+    (tmp_path / "x/f").unlink()
+    assert store.put_if_absent("x/f", b"4")
+    assert not checksum.exists()
+    checksum.write_bytes(b"of 4")
+    store.delete("x/f")
+    assert os.listdir(tmp_path / "x") == []
+    longest = "n" * 252
+    store.put_if_absent(longest, b"1")
+    store.replace(longest, b"2")
+    assert store.read(longest, 1) == b"2"
+
+
 def test_new_files_have_ordinary_permissions(tmp_path: pathlib.Path) -> None:
     previous = os.umask(0o022)
     try:

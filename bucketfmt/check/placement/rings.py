@@ -358,8 +358,9 @@ def find_off_ring_groups(
         yield _fault(
             "C001",
             ring.partition_path,
-            f"only the initial ring is there, but the partition was resized: {len(gone)} of its "
-            f"{len(own)} file groups were replaced, and {len(off)} live ones are on no ring",
+            f"only the initial ring is there, and {len(gone)} of its {len(own)} file groups were "
+            f"replaced by a resize, or an INSERT OVERWRITE of Hudi: {len(off)} live ones are on no "
+            "ring",
             slices=off,
             file_ids=sorted(gone),
         )

@@ -34,7 +34,6 @@ __all__ = [
     "PARTITION_RULES_FOLDER",
     "PROPERTIES",
     "PROPERTIES_BACKUP",
-    "PROPERTIES_CHECKSUMS",
     "SCHEMA_FOLDER",
     "STORE_TIME",
     "UNKNOWN_WRITE_TOKEN",
@@ -83,8 +82,8 @@ def is_metadata_path(path: str) -> bool:
 def checksum_path(path: str) -> str:
     """Return the path of the checksum file that Hadoop keeps of a file on a disk.
 
-    Whoever replaces a file removes it first: Hadoop refuses to read a file by the checksum of the
-    one before.
+    Whoever puts a file removes it first: Hadoop refuses to read a file by the checksum of the one
+    that was there before.
     """
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
@@ -96,9 +95,6 @@ _PROPERTIES_NAME = "hoodie.properties"
 PROPERTIES = f"{METADATA_FOLDER}/{_PROPERTIES_NAME}"
 PROPERTIES_BACKUP = f"{PROPERTIES}.backup"
 """A copy of the properties, there while an update replaces them."""
-
-PROPERTIES_CHECKSUMS = (checksum_path(PROPERTIES), checksum_path(PROPERTIES_BACKUP))
-"""Hadoop's checksum files of both, on a disk."""
 
 
 def is_properties_name(name: str) -> bool:

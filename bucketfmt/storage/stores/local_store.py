@@ -3,6 +3,9 @@
 Does I/O. A file appears under its name only when complete and on disk: it is written
 under a temporary name Hudi ignores, synced, then linked (create) or renamed (replace),
 and the folder is synced. Hudi: `HoodieStorage.createImmutableFileInPath`.
+
+Hadoop keeps a checksum beside each file that it writes to a disk, and refuses the file by a
+checksum that is not the file's: whatever is written or deleted here, its checksum file goes.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.layout import checksum_path
 from bucketfmt.format.names.paths import check_relative_path, format_temporary_name
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.requests import count_requests
@@ -162,6 +166,8 @@ class LocalStore:
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""
         with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
+            if not os.path.lexists(full):
+                _remove_checksum(full)  # of a file that was here
             try:
                 os.link(temporary, full)
             except FileExistsError:
@@ -178,6 +184,7 @@ class LocalStore:
     def replace(self, path: str, data: Buffer) -> None:
         """Set the content of the file, as `Store.replace` says."""
         with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
+            _remove_checksum(full)
             os.replace(temporary, full)
 
     def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
@@ -193,6 +200,7 @@ class LocalStore:
                     return None
                 with self._written_beside(path, data) as (temporary, full):
                     status = os.stat(temporary)
+                    _remove_checksum(full)
                     os.replace(temporary, full)
         return _version(status, data)
 
@@ -204,6 +212,7 @@ class LocalStore:
                 os.unlink(full)
             except (FileNotFoundError, NotADirectoryError):
                 return
+            _remove_checksum(full)
             _sync_folder(os.path.dirname(full))
 
     def delete_tree(self, path: str) -> None:
@@ -305,6 +314,17 @@ class LocalStore:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
         _sync_folder(folder)
+
+
+def _remove_checksum(full: str) -> None:
+    """Remove what Hadoop kept as the checksum of a file."""
+    try:
+        os.unlink(checksum_path(full))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # no file has such a name
+            raise
 
 
 def _below(path: str, name: str) -> str:

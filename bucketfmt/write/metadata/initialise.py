@@ -42,7 +42,6 @@ from bucketfmt.format.names.layout import (
     METADATA_TABLE,
     PARTITION_METAFILE,
     UNKNOWN_WRITE_TOKEN,
-    checksum_path,
 )
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.names.paths import check_relative_path, join_path
@@ -478,5 +477,4 @@ def _put_definitions(
     """Replace the definitions of indexes: those that Hudi cannot read, it takes for none."""
     replace = prepare_replace(table.store, path, table.limits.timeline_file_bytes_max)
     table.check_held()
-    table.store.delete(checksum_path(path))
     replace(encode_index_definitions(definitions))

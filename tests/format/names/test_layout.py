@@ -19,10 +19,8 @@ from bucketfmt.format.names.layout import (
 def test_paths_of_single_files_are_hudis() -> None:
     assert layout.PROPERTIES == ".hoodie/hoodie.properties"
     assert layout.PROPERTIES_BACKUP == ".hoodie/hoodie.properties.backup"
-    assert layout.PROPERTIES_CHECKSUMS == (
-        ".hoodie/.hoodie.properties.crc",
-        ".hoodie/.hoodie.properties.backup.crc",
-    )
+    assert layout.checksum_path(layout.PROPERTIES) == ".hoodie/.hoodie.properties.crc"
+    assert layout.checksum_path("f") == ".f.crc"
     assert layout.FILE_LOCK == ".hoodie/lock"
     assert layout.LEASE == ".hoodie/.locks/table_lock.json"
     assert layout.heartbeat_path("20240131120000000") == ".hoodie/.heartbeat/20240131120000000"
