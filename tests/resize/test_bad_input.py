@@ -60,7 +60,7 @@ _TOO_MANY = {"max_file_size": SMALL, "max_buckets": 1_000_001}
         (lambda t: t.rehash(0), ValueError, "1 to 99,999,999"),
         (lambda t: t.rehash(1_048_577), ValueError, "'ap' cannot get 1,048,577 buckets"),
         (lambda t: t.rescale("us,1048577"), ValueError, "'us' cannot get 1,048,577 buckets"),
-        (lambda t: t.migrate(bf.ConsistentHashingIndex(2)), ValueError, "MERGE_ON_READ"),
+        (lambda t: t.migrate(bf.ConsistentHashingIndex(2)), ValueError, "is copy-on-write"),
         (lambda t: t.resize(), bf.UnsupportedError, "another number of buckets by rehash"),
     ],
 )

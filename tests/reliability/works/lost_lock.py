@@ -67,6 +67,10 @@ class PausedStore(RecordingStore):
         self._pause(path)
         super().replace(path, data)
 
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
+        self._pause(path)
+        return super().replace_if(path, data, version)
+
     def delete(self, path: str) -> None:
         self._pause(path)
         super().delete(path)
