@@ -107,7 +107,6 @@ class GroupReader:
 
     Attributes:
         file_slice: The files of the file group that count.
-        owns: Whether a key belongs into the file group, for `MetadataPartition` to set.
     """
 
     def __init__(
@@ -132,18 +131,23 @@ class GroupReader:
             keeps_files: Whether files that are read whole are kept; else they are read again.
         """
         self.file_slice = file_slice
-        self.owns: Callable[[bytes], bool] = lambda _: True
         self._keeps = keeps_files or file_slice.size > _WHOLE_BYTES
         self._store = store
         self._is_valid_instant = is_valid_instant
         self._replaces = replaces
         self._limits = limits
 
-    def lookup(self, keys: Sequence[bytes]) -> list[MetadataRecord | None]:
+    def lookup(
+        self, keys: Sequence[bytes], owns: Callable[[bytes], bool] | None = None
+    ) -> list[MetadataRecord | None]:
         """Return the record of each key, None for a key without one.
 
+        Args:
+            keys: Of records.
+            owns: Whether a key belongs into this file group, of which each file is asked.
+
         Raises:
-            CorruptError: a file is damaged.
+            CorruptError: a file is damaged, or is not of this file group.
             UnsupportedError: a file or a record is of a kind that is not read.
             StorageError: the store failed.
         """
@@ -156,7 +160,7 @@ class GroupReader:
             if layer.records is None:
                 continue
             with self._reading(layer):
-                self._check_place(layer.records)
+                _check_place(layer.records, owns)
                 values = layer.records.find([keys[number] for number in wanted])
                 for number, value in zip(wanted, values, strict=True):
                     if value is not None:
@@ -165,12 +169,14 @@ class GroupReader:
                 wanted = [number for number in wanted if not found[number]]
         return [merge_records(records[::-1]) if records else None for records in found]
 
-    def locate(self, keys: pa.LargeBinaryArray, *, checks_place: bool = True) -> RecordLocations:
+    def locate(
+        self, keys: pa.LargeBinaryArray, owns: Callable[[bytes], bool] | None = None
+    ) -> RecordLocations:
         """Return the locations of keys, in a file group of the record index: as `lookup`, faster.
 
         Args:
             keys: `large_binary` without nulls, in any order.
-            checks_place: Whether files with keys of another file group are refused.
+            owns: As in `lookup`.
         """
         numbers = np.full(len(keys), -1, np.int32)
         locations: list[RecordLocation] = []
@@ -184,8 +190,7 @@ class GroupReader:
                 wanted = wanted[~gone.to_numpy(zero_copy_only=False)]
                 continue
             with self._reading(layer):
-                if checks_place:
-                    self._check_place(layer.records)
+                _check_place(layer.records, owns)
                 found = layer.decode_locations(layer.records.find_all(sought))
             is_found = found.numbers >= 0
             numbers[wanted[is_found]] = found.numbers[is_found] + len(locations)
@@ -200,15 +205,13 @@ class GroupReader:
             names: Of the log files.
         """
         logs = tuple(file for file in self.file_slice.log_files if str(file.name) in names)
-        reader = GroupReader(
+        return GroupReader(
             self._store,
             msgspec.structs.replace(self.file_slice, log_files=logs),
             self._is_valid_instant,
             self._replaces,
             self._limits,
         )
-        reader.owns = self.owns
-        return reader
 
     def logged_keys(self, names: Container[str]) -> pa.LargeBinaryArray:
         """Return the keys of records that some of the log files add or delete.
@@ -313,20 +316,6 @@ class GroupReader:
             for key, value in layer.records.find_prefix(prefix):
                 yield key, number, layer.decode(value)
 
-    def _check_place(self, records: HFile) -> None:
-        """Check that a file is of this file group, of which a key that it lacks does not tell.
-
-        A scan needs no such check: it finds what is in the file.
-
-        Raises:
-            CorruptError: the first key belongs into another file group.
-        """
-        if records.first_key is not None and not self.owns(records.first_key):
-            raise CorruptError(
-                f"the key {records.first_key[:100]!r} belongs into another file group of the "
-                "metadata table: this is not the file that was written under this name"
-            )
-
     @contextmanager
     def _reading(self, layer: _Layer) -> Iterator[None]:
         try:
@@ -410,3 +399,16 @@ class GroupReader:
             text = header_schema.encode()
         schema = None if text is None else decode_metadata_schema(text, self._limits)
         return _Layer(path, records, schema)
+
+
+def _check_place(records: HFile, owns: Callable[[bytes], bool] | None) -> None:
+    """Check that a file is of its file group, of which a key that it lacks does not tell.
+
+    Raises:
+        CorruptError: the first key belongs into another file group.
+    """
+    if owns is not None and records.first_key is not None and not owns(records.first_key):
+        raise CorruptError(
+            f"the key {records.first_key[:100]!r} belongs into another file group of the "
+            "metadata table: this is not the file that was written under this name"
+        )

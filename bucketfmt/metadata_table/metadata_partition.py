@@ -68,9 +68,6 @@ class MetadataPartition:
             data_partition: [found[number] for number in range(len(found))]
             for data_partition, found in numbered.items()
         }
-        for found in numbered.values():
-            for number, group in found.items():
-                group.owns = partial(self._is_of_group, number, len(found))
 
     @property
     def is_partitioned(self) -> bool:
@@ -106,7 +103,8 @@ class MetadataPartition:
 
         def look_up(share: tuple[int, list[str]]) -> list[MetadataRecord | None]:
             number, members = share
-            return groups[number].lookup([key.encode() for key in members])
+            owns = partial(self._is_of_group, number, len(groups))
+            return groups[number].lookup([key.encode() for key in members], owns)
 
         found = map_in_threads(look_up, wanted, self._workers)
         return {
@@ -141,7 +139,8 @@ class MetadataPartition:
 
         def locate(shard: int) -> tuple[np.ndarray, RecordLocations]:
             own = np.flatnonzero(shards == shard)
-            return own, groups[shard].locate(data.take(pa.array(own)), checks_place=checks_place)
+            owns = partial(self._is_of_group, shard, len(groups)) if checks_place else None
+            return own, groups[shard].locate(data.take(pa.array(own)), owns)
 
         workers = self._workers
         if len(keys) >= _MANY_KEYS:  # blocks are decompressed on all processors, even from a disk

@@ -123,7 +123,7 @@ def _find_undefined(
             f"partition {_STATISTICS} has no definition, and reads of Hudi with a condition "
             "on a column fail",
             paths=[path] if path else [],
-            fix=f'Rebuild the partition: `metadata_table.rebuild("{_STATISTICS}")`.',
+            fix=_fix_of(_STATISTICS),
             data_loss=False,
         )
 
