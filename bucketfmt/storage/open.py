@@ -24,7 +24,9 @@ def open_store(
     """Return a store whose root is `uri`. Reads and creates nothing yet.
 
     A path, a `pathlib.Path` and a `file:` URL are local, and what begins with `/`; anything else
-    goes through fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
+    goes through fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...). Slashes that
+    follow one another count as one, as in Hadoop and on disks: `s3://lake//trips` is
+    `s3://lake/trips`.
 
     Raises:
         TypeError: `uri` is neither text nor a path.
@@ -50,6 +52,8 @@ def open_store(
         if "::" not in text and text.startswith(prefix):
             text, is_url = text[len(prefix) :], False
     if is_url:
+        if scheme in _SCHEMES and "::" not in text:
+            text = _without_empty_names(text)
         return _open_remote(text, storage_options or {}, limits)
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")
@@ -76,6 +80,13 @@ def open_above(
     return [
         open_store(f"{scheme}{separator}{folder}", storage_options, limits) for folder in folders
     ]
+
+
+def _without_empty_names(url: str) -> str:
+    """Return a URL whose folders all have names. Hudi, by Hadoop's paths, knows no others."""
+    scheme, _, rest = url.partition("://")
+    bucket, *names = rest.split("/")
+    return "/".join([f"{scheme}://{bucket}", *filter(None, names)])
 
 
 def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import sys
 import uuid
 from typing import Any
 
@@ -71,6 +73,72 @@ def test_the_advice_is_for_the_failure(
     monkeypatch.setattr(_FailingFileSystem, "error", error)
     with pytest.raises(StorageError, match=f"{error.strerror}; {advice}"):
         failing.list("f")
+
+
+class _AnswerError(Exception):
+    """As the clients of Azure and S3 tell the status of an answer."""
+
+    def __init__(self, **told: Any) -> None:
+        super().__init__("told")
+        vars(self).update(told)
+
+
+class HttpError(_AnswerError):
+    """As gcsfs tells it."""
+
+
+class _CutError(Exception):
+    """As aiohttp tells that a body was cut."""
+
+    code = 400
+
+
+class DefaultCredentialsError(Exception):
+    """Of `google.auth`, by name."""
+
+
+def _of_s3(status: int) -> OSError:
+    """What s3fs raises for a code that it does not know."""
+    error = OSError(5, "told")
+    error.__cause__ = _AnswerError(response={"ResponseMetadata": {"HTTPStatusCode": status}})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (_of_s3(301), "check the URL, storage_options and the credentials"),
+        (_of_s3(401), "check the URL, storage_options and the credentials"),
+        (_AnswerError(status_code=403), "check the URL, storage_options and the credentials"),
+        (HttpError(code=400), "check the URL, storage_options and the credentials"),
+        (OSError("Forbidden: https://x"), "check the URL, storage_options and the credentials"),
+        (DefaultCredentialsError("none"), "check the URL, storage_options and the credentials"),
+        (KeyError("ETag"), "the answer lacks 'ETag', as of a server that is another one than the"),
+        (_of_s3(503), "then retry"),
+        (_of_s3(409), "then retry"),
+        (_AnswerError(status_code=429), "then retry"),
+        (HttpError(code="refused"), "then retry"),
+        (_CutError("told"), "then retry"),
+    ],
+)
+def test_what_a_store_refuses_is_told_from_what_passes(
+    failing: Store, monkeypatch: pytest.MonkeyPatch, error: Exception, advice: str
+) -> None:
+    """A wrong region, a wrong key and the port of a web page were to be tried again."""
+    monkeypatch.setattr(_FailingFileSystem, "error", error)
+    with pytest.raises(StorageError, match=re.escape(advice)):
+        failing.list("f")
+
+
+def test_an_argument_that_a_client_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object) -> None:
+        raise ValueError("no account")
+
+    monkeypatch.setattr(_FailingFileSystem, "__init__", refuse)
+    fsspec.register_implementation("failing", _FailingFileSystem, clobber=True)
+    _FailingFileSystem.clear_instance_cache()
+    with pytest.raises(ValueError, match=r"^failing://b/t: no account; check .* storage_options$"):
+        open_store("failing://b/t")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +227,12 @@ def test_unknown_protocols_and_missing_packages(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
     with pytest.raises(StorageError, match=r"bucketfmt\[s3\]"):
         open_store("s3://bucket/table")
+
+
+def test_a_package_that_an_option_needs_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "requests_kerberos", None)
+    with pytest.raises(StorageError, match=r"requests_kerberos.*; install the package that has it"):
+        open_store("webhdfs://namenode:9870/t", {"kerberos": True})
 
 
 def test_options_reach_the_file_system() -> None:

@@ -42,6 +42,19 @@ def test_other_paths_are_local(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("memory://lake//raw///t//", "memory://lake/raw/t"),
+        ("memory:///lake//t", "memory:///lake/t"),
+        ("memory://lake//", "memory://lake"),
+        ("simplecache::memory://lake//t", "simplecache::memory://lake//t"),
+    ],
+)
+def test_slashes_that_follow_one_another_are_one(url: str, uri: str) -> None:
+    assert open_store(url).uri == uri
+
+
+@pytest.mark.parametrize(
     ("url", "above"),
     [
         ("/lake/raw/t", ["/lake/raw", "/lake", "/"]),

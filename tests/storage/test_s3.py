@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.errors import LimitError, StorageError
 from bucketfmt.limits import Limits
 from bucketfmt.storage.open import open_store
@@ -12,6 +13,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.stores import s3_store
 from bucketfmt.testing import StoreContract
 from tests.storage.faulty_server import ServerFault, faulty_proxy
+from tests.write.models import create_table, rows
 
 s3fs = pytest.importorskip("s3fs")
 ClientError = pytest.importorskip("botocore.exceptions").ClientError
@@ -51,6 +53,14 @@ def test_a_whole_bucket_can_be_a_table(s3_options: dict[str, Any]) -> None:
     assert store.read(".hoodie/hoodie.properties", 9) == b"x=1"
 
 
+def test_a_table_is_found_by_a_url_with_two_slashes(s3_options: dict[str, Any]) -> None:
+    """Of a server over a folder, its properties were read and nothing was listed: no rows."""
+    folder = f"s3://tables/{uuid.uuid4().hex}"
+    table = create_table(f"{folder}/t", bf.SimpleBucketIndex(1), storage_options=s3_options)
+    table.upsert(rows([1, 2], ts=1))
+    assert bf.open(f"{folder}//t", s3_options).scan().count() == 2
+
+
 def test_an_unreachable_store_is_a_storage_error() -> None:
     store = open_store(
         "s3://tables/t",
@@ -73,6 +83,7 @@ def test_an_unreachable_store_is_a_storage_error() -> None:
     [
         ({"profile": "nobody"}, "ProfileNotFound.*; check the URL"),
         ({"endpoint_url": "127.0.0.1:9"}, "Invalid endpoint.*; check the URL"),
+        ({"client_kwargs": {"region": "a"}}, "unexpected keyword argument 'region'; check the URL"),
     ],
 )
 def test_wrong_options_are_told_from_a_store_that_is_away(

@@ -103,7 +103,10 @@ class FsspecStore:
         except (ValueError, TypeError) as error:
             if str(error).startswith("Protocol not known") and "::" not in url:
                 raise ValueError(f"{url}: unknown scheme {self._protocol}://; {_SCHEMES}") from None
-            raise  # the caller's URL or options
+            if str(error).startswith("storage_options"):
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{url}: {error}; check the URL and storage_options") from error
         except Exception as error:
             if self._protocol in _HDFS and isinstance(error, OSError):
                 raise StorageError(f"{_first_line(error)}; {_HDFS_NEEDS}", path=url) from error
@@ -380,9 +383,11 @@ _PACKAGES = {
     **dict.fromkeys(("gs", "gcs"), "bucketfmt[gcs]"),
     **dict.fromkeys(("abfs", "abfss", "az"), "bucketfmt[azure]"),
 }
-_OPTION_ERRORS = frozenset(  # of botocore, beside those that Python raises
+_OPTION_ERRORS = frozenset(  # of botocore, Azure's and Google's, beside those that Python raises
     {"NoCredentialsError", "ParamValidationError", "PartialCredentialsError", "ProfileNotFound"}
+    | {"AzureSigningError", "ClientAuthenticationError", "DefaultCredentialsError", "RefreshError"}
 )
+_PASSING_STATUSES = frozenset({408, 409, 412, 425, 429})  # of 300 to 499, those that a retry helps
 _HDFS = ("hdfs", "arrow_hdfs")
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "
@@ -398,11 +403,11 @@ _SCHEMES = (
 
 def _missing_package(protocol: str, error: ImportError) -> str:
     package = _PACKAGES.get(protocol)
-    return (
-        _first_line(error)
-        if package is None
-        else f"{protocol}:// needs a package: pip install '{package}'"
-    )
+    if package is not None:
+        return f"{protocol}:// needs a package: pip install '{package}'"
+    if error.name is not None:  # as of an option such as kerberos
+        return f"{_first_line(error)}; install the package that has it"
+    return _first_line(error)
 
 
 def _first_line(error: Exception) -> str:
@@ -425,13 +430,41 @@ def _storage_error(error: Exception, path: str) -> BucketfmtError:
         return NotFoundError("no such file", path=path)
     if isinstance(error, PermissionError):
         return StorageError(f"{error}; check the credentials and what they may do", path=path)
-    # s3fs tells a request that S3 refuses (400), as for another region, as EINVAL.
-    is_refused = isinstance(error, OSError) and error.errno == errno.EINVAL
-    is_of_options = is_refused or isinstance(error, (TypeError, ValueError, AttributeError))
-    if is_of_options or type(error).__name__ in _OPTION_ERRORS:
+    told = f"{type(error).__name__}: {_first_line(error)}"
+    if isinstance(error, KeyError):
+        told = f"the answer lacks {error}, as of a server that is another one than the URL says"
+    if _is_refused(error) or type(error).__name__ in _OPTION_ERRORS:
         advice = "check the URL, storage_options and the credentials"
     elif isinstance(error, OSError) and error.errno == errno.EDQUOT:
         advice = "have the quota raised, or delete what nobody needs, then retry"
     else:
         advice = "check that the store can be reached, then retry"
-    return StorageError(f"{type(error).__name__}: {_first_line(error)}; {advice}", path=path)
+    return StorageError(f"{told}; {advice}", path=path)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether a request would fail again, by what Python raised or the store answered."""
+    if isinstance(error, (TypeError, ValueError, AttributeError, KeyError)):
+        return True
+    # s3fs tells a request that S3 refuses (400), as for another region, as EINVAL; gcsfs tells one
+    # that may not be made (403) by its text.
+    is_einval = isinstance(error, OSError) and error.errno == errno.EINVAL
+    if is_einval or str(error).startswith("Forbidden: "):
+        return True
+    status = _status_of(error)
+    return 300 <= status < 500 and status not in _PASSING_STATUSES
+
+
+def _status_of(error: Exception) -> int:
+    """Return the status of HTTP with which a store answered; 0 if an exception tells of none.
+
+    Not just any `code`: aiohttp has 400 for a body that was cut.
+    """
+    response = getattr(error.__cause__, "response", None)
+    if isinstance(response, Mapping):  # of botocore
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    elif type(error).__name__ == "HttpError":  # of gcsfs
+        found = getattr(error, "code", None)
+    else:  # of Azure's client
+        found = getattr(error, "status_code", None)
+    return found if isinstance(found, int) else 0
