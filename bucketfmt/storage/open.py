@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +26,8 @@ def open_store(
 
     A path, a `pathlib.Path` and a `file:` URL are local, and what begins with `/`; anything else
     goes through fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...). Slashes that
-    follow one another count as one, as in Hadoop and on disks: `s3://lake//trips` is
-    `s3://lake/trips`.
+    follow one another count as one, and `.` and `..` are folders, as in Hadoop and on disks:
+    `s3://lake//./trips` is `s3://lake/trips`.
 
     Raises:
         TypeError: `uri` is neither text nor a path.
@@ -53,7 +54,7 @@ def open_store(
             text, is_url = text[len(prefix) :], False
     if is_url:
         if scheme in _SCHEMES and "::" not in text:
-            text = _without_empty_names(text)
+            text = _normalize(text)
         return _open_remote(text, storage_options or {}, limits)
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")
@@ -82,11 +83,11 @@ def open_above(
     ]
 
 
-def _without_empty_names(url: str) -> str:
-    """Return a URL whose folders all have names. Hudi, by Hadoop's paths, knows no others."""
+def _normalize(url: str) -> str:
+    """Return the URL of a folder as Hudi has it, by Hadoop's paths: no `//`, `.` and `..`."""
     scheme, _, rest = url.partition("://")
-    bucket, *names = rest.split("/")
-    return "/".join([f"{scheme}://{bucket}", *filter(None, names)])
+    bucket, _, path = rest.partition("/")
+    return f"{scheme}://{bucket}" + posixpath.normpath(f"/{path.strip('/')}").rstrip("/")
 
 
 def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:

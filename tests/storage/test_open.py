@@ -47,10 +47,12 @@ def test_other_paths_are_local(path: str) -> None:
         ("memory://lake//raw///t//", "memory://lake/raw/t"),
         ("memory:///lake//t", "memory:///lake/t"),
         ("memory://lake//", "memory://lake"),
+        ("memory://lake/./raw/x/../t", "memory://lake/raw/t"),
+        ("memory://lake/../t", "memory://lake/t"),
         ("simplecache::memory://lake//t", "simplecache::memory://lake//t"),
     ],
 )
-def test_slashes_that_follow_one_another_are_one(url: str, uri: str) -> None:
+def test_a_url_is_taken_as_hadoop_takes_it(url: str, uri: str) -> None:
     assert open_store(url).uri == uri
 
 

@@ -53,12 +53,13 @@ def test_a_whole_bucket_can_be_a_table(s3_options: dict[str, Any]) -> None:
     assert store.read(".hoodie/hoodie.properties", 9) == b"x=1"
 
 
-def test_a_table_is_found_by_a_url_with_two_slashes(s3_options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("between", ["//", "/./", "/x/../"])
+def test_a_table_is_found_as_on_a_disk(s3_options: dict[str, Any], between: str) -> None:
     """Of a server over a folder, its properties were read and nothing was listed: no rows."""
     folder = f"s3://tables/{uuid.uuid4().hex}"
     table = create_table(f"{folder}/t", bf.SimpleBucketIndex(1), storage_options=s3_options)
     table.upsert(rows([1, 2], ts=1))
-    assert bf.open(f"{folder}//t", s3_options).scan().count() == 2
+    assert bf.open(f"{folder}{between}t", s3_options).scan().count() == 2
 
 
 def test_an_unreachable_store_is_a_storage_error() -> None:
