@@ -29,7 +29,9 @@ class RepairableTable(ResizableTable):
 
         The new ring leads to every file group that is there: no row is moved, and none is written.
         Between two file groups the ring may have its boundary elsewhere than the one that was lost,
-        which matters to no stored key. Stop the writers of Hudi before.
+        which matters to no stored key. A ring that leads to file groups which were replaced, as
+        Hudi leaves it where it drops a partition, gets new ones in their place. Stop the writers
+        of Hudi before.
 
         Do it again, before the next write, after a rollback or a restore that takes back a resize
         from before the repair: the new ring is not of the file groups that come back.

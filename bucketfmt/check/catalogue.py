@@ -225,10 +225,12 @@ _KINDS = (
         "The ring or directory of the partition was lost: deleted, cut, or forgotten when the "
         "resize that made it left the timeline. Hudi then falls back to the initial ring and "
         "writes duplicates. Or an INSERT OVERWRITE of Hudi put rows into file groups that are on "
-        "no ring: Hudi's next upserts go to those that were replaced, and nobody reads them.",
+        "no ring, or Hudi dropped the partition and kept its ring (DROP PARTITION, TRUNCATE, "
+        "delete_partition): Hudi's next upserts go to the file groups that were replaced, and "
+        "nobody reads them.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
-        "initial ring is left while its file groups were replaced. A warning where a later ring is "
-        "in force.",
+        "initial ring is left while its file groups were replaced, or how many file groups of the "
+        "ring were. A warning where a later ring is in force.",
         "Stop the writers and restore the file; or make a ring again by `repair_rings()`, from the "
         "keys of the file groups. Where no ring is left, the next write to the partition makes the "
         "first one again, which is right if the partition was never resized; if it was, bucketfmt "

@@ -35,7 +35,7 @@ from bucketfmt.check.placement.index_view import IndexView, compare_with_keys, l
 from bucketfmt.check.placement.keys import KeyTally, find_collapsing_keys
 from bucketfmt.check.placement.lost_key_fields import lost_key_fields_finding
 from bucketfmt.check.placement.partition_rules import load_rules_faults
-from bucketfmt.check.placement.rings import load_lost_rings
+from bucketfmt.check.placement.rings import load_dropped_rings, load_lost_rings
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
 from bucketfmt.check.properties import (
@@ -188,8 +188,8 @@ class _Check:
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
         elif view.is_by_buckets and not state.config.record_key_fields:
             self._builder.add(lost_key_fields_finding(snapshot, None, ()))
-        if not view.is_ring and depth != "quick":
-            self._take(load_lost_rings(state, slices.keys()), "hashing rings that are lost")
+        if depth != "quick":
+            self._look_for_rings(state, view, snapshot, slices)
         checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
         self._take(load_past_faults(state, slices), "files that only reads of the past need")
@@ -260,6 +260,19 @@ class _Check:
         with suppress(CorruptError, TableNotFoundError):  # T006 tells of it; what was known is left
             self._config = load_config_to_check(self._store, self._limits)
         return self._config.properties != before.properties
+
+    def _look_for_rings(
+        self,
+        state: ExaminedState,
+        view: IndexView,
+        snapshot: Snapshot,
+        slices: Mapping[str, Sequence[FileSlice]],
+    ) -> None:
+        if not view.is_ring:
+            self._take(load_lost_rings(state, slices.keys()), "hashing rings that are lost")
+            return
+        dropped = load_dropped_rings(state, snapshot.dropped_partitions)
+        self._take(dropped, "hashing rings of dropped partitions")
 
     def _find_slices(
         self, snapshot: Snapshot, chosen: Sequence[str]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
@@ -18,6 +19,7 @@ from bucketfmt.format.buckets.hashing_metadata import (
     decode_hashing_metadata,
     initial_hashing_metadata,
 )
+from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.instants import INIT_INSTANT
@@ -54,7 +56,8 @@ class RepairedRing(NamedTuple):
         path: Of the file.
         cause: What was wrong.
         nodes: The number of nodes: one for each live file group; of a partition that was never
-            resized, or has no file groups, those that a new partition has.
+            resized, or has no file groups, those that a new partition has. Those that were there
+            where the ring led to file groups that were replaced.
     """
 
     partition_path: str
@@ -72,12 +75,14 @@ class _Fault:
         cause: What is wrong.
         seq_no: Of the ring.
         has_markers: Whether any ring of the partition is marked, perhaps one that is lost.
+        outlived: The ring, where nothing is wrong but that file groups of it were replaced.
     """
 
     instant: str
     cause: str
     seq_no: int
     has_markers: bool
+    outlived: HashingMetadata | None = None
 
 
 class _Repair(NamedTuple):
@@ -123,7 +128,7 @@ class RingRepairer(BucketService):
                 "to repair rings of a table that has none; where all of them are lost, open the "
                 "table with the index it was made with, such as index=ConsistentHashingIndex(4)"
             )
-        paths = choose_partitions(snapshot, partitions)
+        paths = choose_partitions(snapshot, partitions, snapshot.dropped_partitions)
         state = snapshot.state
         resizes = load_resizes(state.store, state.config, state.timeline, state.limits)
         found = []
@@ -143,6 +148,8 @@ class RingRepairer(BucketService):
         fault: _Fault,
     ) -> _Repair:
         state = snapshot.state
+        if fault.outlived is not None:
+            return _repaired(fault, self._with_new_groups(snapshot, fault.outlived))
         layout = index.unproved_layout(
             path,
             state.config.record_key_fields,
@@ -167,6 +174,16 @@ class RingRepairer(BucketService):
         if instant == INIT_INSTANT:
             num_buckets = len(nodes)
         return _repaired(fault, HashingMetadata(0, path, instant, num_buckets, seq_no, nodes))
+
+    def _with_new_groups(self, snapshot: Snapshot, ring: HashingMetadata) -> HashingMetadata:
+        """Return a ring with new file groups in the place of those that were replaced."""
+        nodes = tuple(
+            HashingNode(node.value, self._owner.machine.new_uuid())
+            if snapshot.is_replaced(ring.partition_path, node.file_id)
+            else node
+            for node in ring.nodes
+        )
+        return msgspec.structs.replace(ring, nodes=nodes)
 
 
 def _repaired(fault: _Fault, metadata: HashingMetadata) -> _Repair:
@@ -242,6 +259,11 @@ def _find_fault(
     if off:
         cause = f"it leads to {len(live) - len(off)} of {len(live)} live file groups"
         return _Fault(chosen, cause, _next_seq_no(rings, chosen), bool(marked))
+    ring = rings[chosen]
+    hidden = sum(snapshot.is_replaced(path, file_id) for file_id in ring.file_ids)
+    if hidden:
+        cause = f"it leads to {hidden} file groups that were replaced"
+        return _Fault(chosen, cause, ring.seq_no, bool(marked), ring)
     return None
 
 

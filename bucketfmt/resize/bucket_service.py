@@ -98,13 +98,20 @@ class BucketService:
             return StartedRewrite(transaction, plan_now, codec, after_publish)
 
 
-def choose_partitions(snapshot: Snapshot, wanted: Collection[str] | None) -> list[str]:
+def choose_partitions(
+    snapshot: Snapshot, wanted: Collection[str] | None, dropped: Collection[str] = ()
+) -> list[str]:
     """Return the partition paths that somebody wants, or all of them, sorted.
+
+    Args:
+        snapshot: Of the table.
+        wanted: The partition paths; None: all.
+        dropped: Partitions that count as well, though nothing is left of them.
 
     Raises:
         ValueError: the table has no such partition.
     """
-    known = {*snapshot.partitions}
+    known = {*snapshot.partitions, *dropped}
     paths = sorted(known if wanted is None else {*wanted})
     for path in paths:
         if path not in known:

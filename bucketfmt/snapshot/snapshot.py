@@ -149,6 +149,12 @@ class Snapshot:
         )
         return tuple(sorted({*self.state.lister.partitions, *named}))
 
+    @property
+    def dropped_partitions(self) -> dict[str, set[str]]:
+        """What commits replaced in partitions of which nothing is left: file ids by the path."""
+        gone = self._replaced.keys() - {*self.partitions}
+        return {path: self._replaced[path] for path in gone}
+
     @cached_property
     def schema(self) -> TableSchema:
         """The table's columns, as the newest commit, the table's creation or a file states them.

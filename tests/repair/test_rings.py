@@ -23,6 +23,7 @@ from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.write.rows.writer import TableWriter
 from tests.same_rows import assert_same
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
@@ -306,6 +307,45 @@ def test_the_ring_of_a_partition_without_file_groups(tmp_path: Path, version: in
         model.upsert(given)
     table.upsert(rows(range(30), 3))
     assert_reads_as(table.uri, model)
+
+
+@pytest.mark.rotated(1, among="repairs", one_of=2)
+@pytest.mark.parametrize(("version", "is_folder_gone"), [(6, False), (9, True)])
+def test_the_ring_of_a_dropped_partition_gets_new_file_groups(
+    tmp_path: Path, version: int, is_folder_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi drops a partition and keeps its ring; a clean of Hudi removes the folder later."""
+    table, model = resized(tmp_path / "t", version)
+    with monkeypatch.context() as patched:  # bucketfmt itself does not do that
+        patched.setattr(TableWriter, "_check_operation", lambda *_: None)
+        table.delete_partitions(["eu"])
+    model.drop("eu")
+    if is_folder_gone:
+        shutil.rmtree(tmp_path / "t" / "eu")
+    table = bf.open(table.uri, writer=NO_SERVICES)
+    (found,) = (each for each in table.check(depth="full").findings if each.severity != "info")
+    assert (found.id, found.partition) == ("C001", "eu")
+    assert "file groups of the ring were replaced" in found.evidence
+    given = rows(range(100), 6)
+    with pytest.raises(UnsupportedError, match="repair_rings"):
+        table.upsert(given)
+    ring = load_hashing_metadata(table._snapshot().state, "eu")
+    assert ring is not None
+    (repaired,) = table.repair_rings()
+    assert (repaired.partition_path, repaired.nodes) == ("eu", len(ring.nodes))
+    assert table.repair_rings() == []
+    after = load_hashing_metadata(table._snapshot().state, "eu")
+    assert after is not None
+    assert after.file_ids.isdisjoint(ring.file_ids)
+    assert [node.value for node in after.nodes] == [node.value for node in ring.nodes]
+    table.upsert(given)
+    model.upsert(given)
+    if not is_folder_gone:
+        assert_reads_as(table.uri, model)
+    found_rows = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert found_rows == {row["id"]: row for row in model.rows.values()}
+    # No clean is on the timeline here that removed the files of the past.
+    assert {each.severity for each in table.check(depth="full").findings} <= {"warning", "info"}
 
 
 def test_a_sound_ring_stays(golden_copy: Copy) -> None:

@@ -19,6 +19,7 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.location.hashing_files import (
     choose_hashing_instant,
     list_hashing_files,
+    load_hashing_metadata,
     read_hashing_file,
 )
 from bucketfmt.snapshot.data_files.files import FileSlice
@@ -30,7 +31,9 @@ __all__ = [
     "Ring",
     "find_lost_ring",
     "find_off_ring_groups",
+    "find_replaced_groups",
     "find_ring_faults",
+    "load_dropped_rings",
     "load_lost_rings",
     "load_ring",
 ]
@@ -337,7 +340,7 @@ def find_off_ring_groups(
     """Yield C004 for live file groups the ring in force does not lead to.
 
     C001 instead where the metadata of the resize that made them is missing: only the initial
-    ring is there, and its own file groups were replaced.
+    ring is there, and its own file groups were replaced. C001 also as `find_replaced_groups`.
 
     Args:
         ring: What was loaded.
@@ -365,6 +368,8 @@ def find_off_ring_groups(
             file_ids=sorted(gone),
         )
         return
+    if not off:
+        yield from find_replaced_groups(ring.metadata, resized)
     for file_slice in off:
         yield _fault(
             "C004",
@@ -373,6 +378,46 @@ def find_off_ring_groups(
             instants=[ring.in_force or ""],
             slices=[file_slice],
         )
+
+
+def find_replaced_groups(metadata: HashingMetadata, replaced: Collection[str]) -> Iterator[Finding]:
+    """Yield C001 for a ring in force that leads to file groups which readers hide.
+
+    Args:
+        metadata: The ring.
+        replaced: File ids of the partition that completed commits replaced.
+    """
+    hidden = metadata.file_ids.intersection(replaced)
+    if hidden:
+        yield Finding.of(
+            "C001",
+            f"{len(hidden)} of the {len(metadata.nodes)} file groups of the ring were replaced, "
+            "by a dropped partition: what is written to them stays hidden",
+            partition=metadata.partition_path,
+            file_groups=[(metadata.partition_path, file_id) for file_id in sorted(hidden)],
+            fix="Stop the writers, and give the ring other file groups by `repair_rings()` before "
+            "the next write to the partition. Rows that were written there since are in the files "
+            "that T003 names: write them again.",
+        )
+
+
+def load_dropped_rings(
+    state: ExaminedState, replaced: Mapping[str, Collection[str]]
+) -> Iterator[Event]:
+    """Yield C001 for dropped partitions whose folder is gone, and whose ring is there.
+
+    Args:
+        state: The table.
+        replaced: The file ids that completed commits replaced, by the path of such a partition.
+    """
+    for path, file_ids in sorted(replaced.items()):
+        try:
+            metadata = load_hashing_metadata(state, path)
+        except BucketfmtError as error:
+            yield event_of_error(error, "C001", error.path or path, partition=path)
+            continue
+        if metadata is not None:
+            yield from find_replaced_groups(metadata, file_ids)
 
 
 def _fault(

@@ -163,8 +163,8 @@ class BucketWriter:
         if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):
             raise UnsupportedError(
                 f"file group {file_id} of the ring was replaced, by an overwrite or a dropped "
-                "partition: what is written to it stays hidden. Write this partition's rows to "
-                "another table",
+                "partition: what is written to it stays hidden. Have the rings repaired "
+                "(repair_rings), and write again",
                 partition=group.partition_path,
             )
         plan = self._plan(group, file_slice, file_id, write_token, stored)
