@@ -305,10 +305,23 @@ def find_conflicts(
 
 
 def conflict_error(conflicts: tuple[Conflict, ...]) -> ConflictError:
-    """Return the error about at least one conflict, naming the first."""
+    """Return the error about at least one conflict, naming the first.
+
+    A pending clustering stays until the engine that planned it executes it, which Hudi may never
+    do: a retry alone does not help.
+    """
     first, more = conflicts[0], len(conflicts) - 1
     others = f" (and {more} more)" if more else ""
-    error = ConflictError(f"{first}{others}. Nothing was published; reload the table and retry")
+    pending = (conflict.other for conflict in conflicts if not conflict.other.is_completed)
+    clustering = next((each for each in pending if each.operation is WriteOperation.CLUSTER), None)
+    advice = "reload the table and retry"
+    if clustering is not None:
+        time = clustering.requested_time
+        advice += (
+            f" once the pending clustering {time} is executed by the engine that planned it, or "
+            f"taken back: rollback({time!r})"
+        )
+    error = ConflictError(f"{first}{others}. Nothing was published; {advice}")
     return error.within(partition=first.partition_path, bucket=first.bucket_id)
 
 

@@ -395,7 +395,13 @@ def test_a_conflict_says_who_and_where() -> None:
     error = conflict_error(conflicts)
     assert isinstance(error, ConflictError)
     assert (error.partition, error.bucket) == ("p", 1)
-    assert "(and 2 more). Nothing was published; reload the table and retry" in str(error)
+    assert str(error).endswith(
+        f"the completed UPSERT {T[6]} also changes bucket 1 of partition 'p' (and 2 more). Nothing "
+        f"was published; reload the table and retry once the pending clustering {T[4]} is executed "
+        f"by the engine that planned it, or taken back: rollback('{T[4]}')"
+    )
+    error = conflict_error(conflicts[:2])
+    assert str(error).endswith("(and 1 more). Nothing was published; reload the table and retry")
     rollback = ConcurrentOperation(T[6], "rollback", False, rolled_back=frozenset({OURS}))
     (conflict,) = find_conflicts(MINE, [rollback], SIMPLE)
     assert str(conflict) == f"the pending rollback {T[6]} takes this write back"
