@@ -18,7 +18,7 @@ from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
-from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.merging.merge_rules import MergeRules, find_log_rules
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 __all__ = [
@@ -51,13 +51,13 @@ class TableSchema:
     defaulted: tuple[str, ...] = ()
 
     def merge_rules(self, config: TableConfig) -> MergeRules:
-        """Return how records of these columns merge.
+        """Return how records of these columns merge that logs hold.
 
         Raises:
-            UnsupportedError: as `find_merge_rules` and `MergeRules.check_columns`.
-            CorruptError: as `find_merge_rules`.
+            UnsupportedError: as `find_log_rules` and `MergeRules.check_columns`.
+            CorruptError: as `find_log_rules`.
         """
-        rules = find_merge_rules(config)
+        rules = find_log_rules(config)
         rules.check_columns(self.data, self.defaulted)
         return rules
 

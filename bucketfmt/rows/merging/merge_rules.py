@@ -9,8 +9,8 @@ PartialUpdateAvroPayload.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ __all__ = [
     "UNAVAILABLE_VALUE",
     "Filling",
     "MergeRules",
+    "find_log_rules",
     "find_merge_rules",
     "find_partial_refusal",
 ]
@@ -137,7 +138,7 @@ class MergeRules:
 
 
 def find_merge_rules(config: TableConfig) -> MergeRules:
-    """Return the rules a table merges by.
+    """Return the rules by which a table merges rows that are given to a writer.
 
     Raises:
         UnsupportedError: the table merges by custom Java code.
@@ -159,21 +160,43 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
             + _LEFT_TO_DO
         )
     by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    found = {**config.properties, **config.merge_properties}
-    field, marker = found.get(_DELETE_FIELD), found.get(_DELETE_MARKER)
+    field, markers = _find_delete_marker({**config.properties, **config.merge_properties})
+    return MergeRules(
+        ordering_fields=config.ordering_fields if by_ordering else (),
+        log_by_ordering=by_ordering,
+        base_by_ordering=by_ordering,
+        delete_field=field,
+        delete_markers=markers,
+        filling=_find_filling(config),
+    )
+
+
+def find_log_rules(config: TableConfig) -> MergeRules:
+    """Return the rules by which a table merges what its logs hold.
+
+    A delete marker that is a merge property is for writers, which log such rows as deletes: Hudi
+    1.2 reads a row that was logged with it, as MERGE INTO does, and compacts it, as a row.
+
+    Raises:
+        UnsupportedError: as `find_merge_rules`.
+        CorruptError: as `find_merge_rules`.
+    """
+    rules = find_merge_rules(config)
+    if config.table_version < 8 or rules.delete_field is None:
+        return rules
+    field, markers = _find_delete_marker(config.properties)
+    return replace(rules, delete_field=field, delete_markers=markers)
+
+
+def _find_delete_marker(properties: Mapping[str, str]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the column that marks rows as deleted, and the texts that do."""
+    field, marker = properties.get(_DELETE_FIELD), properties.get(_DELETE_MARKER)
     if bool(field) != bool(marker):
         raise CorruptError(
             f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set "
             "both properties or neither"
         )
-    return MergeRules(
-        ordering_fields=config.ordering_fields if by_ordering else (),
-        log_by_ordering=by_ordering,
-        base_by_ordering=by_ordering,
-        delete_field=field or None,
-        delete_markers=(marker,) if marker else (),
-        filling=_find_filling(config),
-    )
+    return (field, (marker,)) if field and marker else (None, ())
 
 
 def _has_one_class(kind: pa.DataType, legacy: bool) -> bool:

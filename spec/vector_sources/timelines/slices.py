@@ -372,11 +372,22 @@ def _merging() -> Iterator[Vector]:
         error="corrupt",
     )
     marker = {**half, "hoodie.record.merge.property.hoodie.payload.delete.marker": "D"}
+    logged = [_rows(_row("a", 20, "D"), _row("b", 20, "U"), _row("c", 5, "D"))]
     yield vector(
-        "delete-marker",
+        "delete-marker-of-writers",
         ["MERGE-7"],
         marker,
         base,
-        [_rows(_row("a", 20, "D"), _row("b", 20, "U"), _row("c", 5, "D"))],
+        logged,
+        {"a": "D", "b": "U", "c": "old", "d": "old"},
+        "read by Hudi 1.2.0",
+    )
+    prefix = "hoodie.record.merge.property."
+    yield vector(
+        "delete-marker",
+        ["MERGE-7"],
+        {name.removeprefix(prefix): value for name, value in marker.items()},
+        base,
+        logged,
         {"b": "U", "c": "old", "d": "old"},
     )

@@ -6,20 +6,33 @@ import pytest
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.rows.merging.merge_rules import Filling, MergeRules, find_merge_rules
+from bucketfmt.rows.merging.merge_rules import (
+    Filling,
+    MergeRules,
+    find_log_rules,
+    find_merge_rules,
+)
 
 PAYLOADS = "org.apache.hudi.common.model."
 EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
-def rules_of(version: int, **properties: str) -> MergeRules:
-    """Rules of a table with these properties, `__` for the dots in their names."""
+def config_of(version: int, **properties: str) -> TableConfig:
+    """A table with these properties, `__` for the dots in their names."""
     given = {key.replace("__", "."): value for key, value in properties.items()}
-    return find_merge_rules(
-        TableConfig.from_properties(
-            {"hoodie.table.name": "t", "hoodie.table.version": str(version), **given}
-        )
+    return TableConfig.from_properties(
+        {"hoodie.table.name": "t", "hoodie.table.version": str(version), **given}
     )
+
+
+def rules_of(version: int, **properties: str) -> MergeRules:
+    """Rules of writers of a table with these properties."""
+    return find_merge_rules(config_of(version, **properties))
+
+
+def log_rules_of(version: int, **properties: str) -> MergeRules:
+    """Rules of the logs of a table with these properties."""
+    return find_log_rules(config_of(version, **properties))
 
 
 def legacy(payload: str | None, **more: str) -> MergeRules:
@@ -80,6 +93,15 @@ def test_delete_markers() -> None:
     assert (rules.delete_field, rules.delete_markers) == ("Op", ("D",))
     plain = rules_of(8, hoodie__payload__delete__field="x.y", hoodie__payload__delete__marker="1")
     assert (plain.delete_field, plain.delete_markers) == ("x.y", ("1",))
+    # A writer logs those rows as deletes. Those that MERGE INTO of Hudi 1.2 logs as rows are rows.
+    in_log = log_rules_of(9, **{prefix + "field": "Op", prefix + "marker": "D"})
+    assert in_log == replace(rules, delete_field=None, delete_markers=())
+    bare = {"hoodie__payload__delete__field": "x", "hoodie__payload__delete__marker": "1"}
+    for version in (8, 9):
+        of_both = log_rules_of(version, **bare, **{prefix + "field": "x", prefix + "marker": "2"})
+        assert (of_both.delete_field, of_both.delete_markers) == ("x", ("1",))
+    dms = {"hoodie__compaction__payload__class": PAYLOADS + "AWSDmsAvroPayload"}
+    assert log_rules_of(6, **dms) == rules_of(6, **dms)
     for part in ("field", "marker"):
         with pytest.raises(CorruptError, match="only one of"):
             rules_of(9, **{prefix + part: "Op"})

@@ -38,7 +38,7 @@ from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro.row_blocks import decode_row_blocks
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun
 from bucketfmt.rows.merging.merge import merge_log
-from bucketfmt.rows.merging.merge_rules import find_merge_rules, find_partial_refusal
+from bucketfmt.rows.merging.merge_rules import find_log_rules, find_partial_refusal
 from bucketfmt.snapshot.data_files.file_slices import find_slice_history, group_files
 from bucketfmt.snapshot.data_files.files import DataFile
 from tests.spec.formats.values import Json, members
@@ -236,7 +236,7 @@ _ORDERING_TYPES = {
 
 
 def merge(question: Json) -> Json:
-    rules = find_merge_rules(TableConfig.from_properties(question["properties"]))
+    rules = find_log_rules(TableConfig.from_properties(question["properties"]))
     kind = question["ordering_type"]
     runs = [_run(run, kind) for run in question["log"]]
     base = _rows(question["base"], kind)
@@ -248,7 +248,7 @@ def merge(question: Json) -> Json:
 
 def partial_updates(question: Json) -> Json:
     config = TableConfig.from_properties(question["properties"])
-    rules = find_merge_rules(config)
+    rules = find_log_rules(config)
     if any(run.get("is_partial") for run in question["log"]):
         reason = find_partial_refusal(config, by_column_id=False)
         if reason is not None:

@@ -15,6 +15,7 @@ from bucketfmt.format.log.ordering_values import OrderingKind
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.rows import bucket_writer
+from tests.table.tables import state_properties
 from tests.write.rows.test_ordering import KINDS, SCHEMA, row, rows, values
 
 pytestmark = [pytest.mark.rotated, pytest.mark.rule("MERGE-14")]
@@ -345,3 +346,21 @@ def test_no_base_file_goes_below_a_pending_log_compaction(
     assert values(table) == {}
     table.upsert(rows(row("b", "new", 1)))  # no key that was deleted
     assert values(table) == {"b": "new"}
+
+
+@pytest.mark.rule("MERGE-7")
+@pytest.mark.parametrize("prefix", ["hoodie.record.merge.property.", ""])
+def test_a_delete_marker_of_merge_properties_is_for_writers(tmp_path: Path, prefix: str) -> None:
+    """Hudi 1.2 reads and compacts a row that MERGE INTO logged with the marker as a row."""
+    table = create(tmp_path, "MERGE_ON_READ", 9)
+    table.upsert(rows(row("a", "old", 1), row("b", "old", 1)))
+    table.upsert(rows(row("a", "D", 2)))  # logged as a row: there is no marker yet
+    marker = {"hoodie.payload.delete.field": "v", "hoodie.payload.delete.marker": "D"}
+    state_properties(tmp_path / "t", {prefix + name: value for name, value in marker.items()})
+    left = {"a": "D", "b": "old"} if prefix else {"b": "old"}
+    table = bf.open(table.uri)
+    assert values(table) == left
+    table.compact()
+    assert values(table) == left
+    table.upsert(rows(row("a", "D", 3), row("b", "new", 3)))
+    assert values(bf.open(table.uri)) == {"b": "new"}
