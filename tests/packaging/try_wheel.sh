@@ -4,6 +4,7 @@
 # For each interpreter: install the wheel alone in a fresh virtual environment, where the command line
 # names the extra to install; install its extras; run the demo and the unit tests of the rooms that read and
 # write, against the installed package. Prints one line for each interpreter. TESTS and LOGS may be given.
+# With LOWEST=1, each package is of the lowest release that pyproject.toml allows, or else of the newest.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tests=${TESTS:-tests/format tests/rows tests/index tests/table tests/write tests/cli tests/packaging/test_first_minute.py}
@@ -26,6 +27,11 @@ wheel=$(echo "$work"/dist/*.whl)
 
 # The tests without the source of the package, so that they import the one that is installed.
 for folder in tests soak spec docs pyproject.toml; do cp -r "$work/source/$folder" "$work/away"; done
+
+if test -n "${LOWEST:-}"; then
+  grep -o '"[A-Za-z][A-Za-z0-9-]*>=[0-9.]*' "$work/source/pyproject.toml" | sed 's/"//; s/>=/==/' > "$work/lowest.txt"
+  export PIP_CONSTRAINT="$work/lowest.txt"
+fi
 
 status=0
 for python in "$@"; do

@@ -133,7 +133,14 @@ def _compare(name: str, array: pa.Array, values: Sequence[Any]) -> None:
     if is_same is None or _are_alike(values, classes - {type(None)}, kind):
         return
     stored = array.cast(pa.int64()) if pa.types.is_timestamp(kind) else array
-    for at, (value, other) in enumerate(zip(values, stored.to_pylist(), strict=True)):
+    try:
+        plain = stored.to_pylist()
+    except OverflowError:  # Arrow takes a number among dates for days, which dates end before
+        raise TypeError(
+            f"column {name!r} has numbers among dates. Give values of one type, or a pyarrow "
+            "Table, whose columns have types"
+        ) from None
+    for at, (value, other) in enumerate(zip(values, plain, strict=True)):
         if not (_is_null(value) if other is None else is_same(value, other)):
             raise _changed(name, value, array[at])
 
