@@ -47,7 +47,7 @@ for python in "$@"; do
     *) say "$version: a plain install says: $told (exit $plain)"; status=1 ;;
   esac
   "$bin/python" -m pip install --quiet "$wheel[cli,s3,pandas,polars,duckdb,testing]" \
-    pytest pytest-timeout pytest-xdist xxhash
+    pytest pytest-timeout pytest-xdist requests xxhash
   "$bin/bucketfmt" demo > "$logs/demo-$version.log"
   # shellcheck disable=SC2086  # a list of folders
   if (cd "$work/away" && "$bin/python" -m pytest -n "${JOBS:-2}" --dist worksteal -p no:cacheprovider \
